@@ -1,0 +1,1747 @@
+"""Score an AI agent on a suite of research tasks, and judge the reports it writes.
+
+    python eval_suite.py --agent 'my-agent {task}'       run the five fixed tasks, then check the reports
+    python eval_suite.py --fast                          only check the reports that exist already
+    python eval_suite.py --generated [PATH] --fast       fixed + generated tasks (default generated_tasks.json)
+    python eval_suite.py --tasks T_A,P_devops_1 ...      a subset
+    python eval_suite.py --agent ... --capture           the report is what the agent prints
+    python eval_suite.py --agent ... --score             one number on stdout, for a tuning loop
+
+A task asks for one Markdown report, saved to one file. Its criteria are functions
+`check(content) -> (passed, detail)`; the factories in CRITERIA make them. Every task of a suite is
+a dict with `id`, `desc`, `task`, `output` and `criteria`. The README has the formats and the exact
+meaning of each criterion.
+"""
+
+import argparse
+import functools
+import json
+import os
+import re
+import sys
+import unicodedata
+
+# ----------------------------------------------------------------------------------------------
+# Data: where reports go, and the words that the criteria know
+# ----------------------------------------------------------------------------------------------
+
+BASE = "~/Desktop/harness-engineering"
+GENERATED_FILE = "generated_tasks.json"
+
+# Titles of sections that frame a report and are not among the items that it was asked for.
+# Compared after _title_key(): letter case, accents and punctuation do not matter.
+STRUCTURAL_TITLES = {
+    "English": """introduction, intro, overview, background, abstract, summary, executive summary, exec summary,
+        tl;dr, tldr, key takeaways, key takeaway, takeaways, main takeaways, conclusion, conclusions, in conclusion,
+        concluding remarks, concluding thoughts, closing, closing remarks, closing thoughts, closing notes, closing words,
+        final thoughts, final remarks, final words, final notes, wrap-up, wrapping up, next steps, next step, references,
+        reference list, sources, sources cited, source list, bibliography, works cited, works consulted, citations,
+        further reading, further readings, recommended reading, suggested reading, additional reading,
+        additional resources, further resources, other resources, resources, table of contents, contents, toc,
+        appendix, appendices, glossary, glossary of terms, methodology""",
+    "German": """Einleitung, Einführung, Überblick, Übersicht, Hintergrund, Kurzfassung, Zusammenfassung, Management Summary,
+        Kernaussagen, Kernpunkte, wichtigste Erkenntnisse, die wichtigsten Erkenntnisse, wichtigste Punkte,
+        das Wichtigste in Kürze, Fazit, Schluss, Schlussfolgerung, Schlussfolgerungen, Schlussbemerkung,
+        Schlussbemerkungen, Schlusswort, Schlussbetrachtung, Schlussgedanken, abschließende Gedanken,
+        abschließende Bemerkungen, nächste Schritte, weitere Schritte, Quellen, Quellenverzeichnis, Quellenangaben,
+        Literatur, Literaturverzeichnis, Literaturangaben, Referenzen, Bibliographie, Bibliografie, Einzelnachweise,
+        zitierte Werke, zitierte Literatur, Zitate, weiterführende Literatur, weiterführende Links,
+        weiterführende Ressourcen, weitere Ressourcen, zusätzliche Ressourcen, weiterführende Lektüre,
+        Inhalt, Inhaltsverzeichnis, Anhang, Anhänge, Glossar, Begriffsverzeichnis, Methodik, Methodologie""",
+    "French": """introduction, vue d'ensemble, aperçu, contexte, résumé, résumé exécutif, résumé analytique, synthèse,
+        note de synthèse, en bref, points clés, points à retenir, à retenir, l'essentiel, l'essentiel à retenir,
+        conclusion, conclusions, en conclusion, remarques finales, réflexions finales, mot de la fin, prochaines étapes,
+        étapes suivantes, références, références bibliographiques, sources, bibliographie, ouvrages cités, œuvres citées,
+        citations, lectures complémentaires, lectures recommandées, pour aller plus loin, ressources complémentaires,
+        ressources supplémentaires, ressources additionnelles, table des matières, sommaire, annexe, annexes, glossaire,
+        lexique, méthodologie""",
+    "Spanish": """introducción, visión general, panorama general, descripción general, antecedentes, contexto, resumen,
+        resumen ejecutivo, puntos clave, ideas clave, conclusiones clave, conclusión, conclusiones, en conclusión,
+        reflexiones finales, comentarios finales, consideraciones finales, observaciones finales, palabras finales,
+        próximos pasos, siguientes pasos, pasos siguientes, referencias, referencias bibliográficas, fuentes,
+        bibliografía, obras citadas, trabajos citados, citas, lecturas adicionales, lectura adicional,
+        lecturas recomendadas, lecturas complementarias, para saber más, recursos adicionales, otros recursos,
+        índice, índice de contenidos, tabla de contenido, tabla de contenidos, contenido, apéndice, apéndices, anexo,
+        anexos, glosario, glosario de términos, metodología""",
+    "Portuguese": """introdução, visão geral, panorama geral, contexto, antecedentes, resumo, resumo executivo, sumário,
+        sumário executivo, pontos-chave, pontos principais, principais conclusões, conclusão, conclusões, em conclusão,
+        considerações finais, observações finais, reflexões finais, comentários finais, próximos passos, próximas etapas,
+        referências, referências bibliográficas, fontes, bibliografia, obras citadas, trabalhos citados, citações,
+        leitura adicional, leituras adicionais, leitura complementar, leituras complementares, leituras recomendadas,
+        recursos adicionais, outros recursos, índice, conteúdo, tabela de conteúdo, apêndice, apêndices, anexo, anexos,
+        glossário, metodologia""",
+    "Italian": """introduzione, panoramica, panoramica generale, contesto, sommario, sommario esecutivo, riassunto, sintesi,
+        riepilogo, in breve, punti chiave, punti salienti, conclusione, conclusioni, in conclusione, osservazioni finali,
+        considerazioni finali, riflessioni finali, note finali, prossimi passi, passi successivi, riferimenti,
+        riferimenti bibliografici, fonti, bibliografia, opere citate, citazioni, letture consigliate, ulteriori letture,
+        letture di approfondimento, letture aggiuntive, per approfondire, risorse aggiuntive, ulteriori risorse,
+        altre risorse, indice, indice dei contenuti, appendice, appendici, allegato, allegati, glossario, metodologia""",
+    "Chinese": """引言, 介绍, 简介, 导言, 导论, 前言, 序言, 绪论, 概述, 概览, 概要, 综述, 总览, 背景, 背景介绍, 摘要, 执行摘要, 总结, 小结,
+        要点, 关键要点, 核心要点, 主要要点, 要点总结, 结论, 结语, 结束语, 最后的想法, 后续步骤, 下一步, 下一步行动, 下一步计划, 参考文献,
+        参考资料, 参考, 来源, 资料来源, 信息来源, 数据来源, 引用, 引用文献, 引文, 书目, 延伸阅读, 扩展阅读, 拓展阅读, 进一步阅读, 更多资源, 其他资源,
+        附加资源, 补充资源, 目录, 附录, 术语表, 词汇表, 方法论, 研究方法,
+        介紹, 簡介, 導言, 導論, 緒論, 概覽, 綜述, 總覽, 背景介紹, 執行摘要, 總結, 小結, 要點, 關鍵要點, 核心要點, 重點摘要, 結論, 結語,
+        結束語, 後續步驟, 參考文獻, 參考資料, 參考, 來源, 資料來源, 引用文獻, 書目, 延伸閱讀, 更多資源, 其他資源, 附加資源, 目錄, 附錄, 術語表,
+        詞彙表, 方法論""",
+    "Japanese": """はじめに, 序論, 序文, 序章, 導入, イントロダクション, 概要, 概観, オーバービュー, 背景, 要旨, 要約, 抄録, サマリー, サマリ,
+        エグゼクティブサマリー, エグゼクティブ・サマリー, エグゼクティブサマリ, まとめ, 総括, 要点, 重要ポイント, 重要なポイント, 主なポイント, キーポイント,
+        結論, 結び, 結語, むすび, おわりに, 終わりに, 最後に, 次のステップ, 次のアクション, 今後のステップ, ネクストステップ, 参考文献, 参考資料, 参考,
+        参考リンク, 参照, 参照文献, 出典, 引用文献, 引用, 引用元, 情報源, 文献, 文献一覧, 関連文献, 関連資料, さらに読む, 追加リソース, その他のリソース, 参考リソース,
+        目次, 付録, 附録, 補遺, 用語集, 用語解説, 方法論, 調査方法, 研究方法""",
+}
+APPENDIX_WORDS = "appendix|anhang|annexe|apendice|anexo|appendice|allegato|附录|附錄|付録|附録"
+NUMBERED_PARTS = (
+    "section|part|chapter|step|abschnitt|teil|kapitel|schritt|partie|chapitre|etape"
+    "|seccion|parte|capitulo|paso|secao|etapa|sezione|capitolo|passo"
+)
+# What joins two titles ("Summary and next steps"): words need white space around them, signs do not.
+TITLE_JOINERS = r"\s+(?:and|und|et|y|e|ed)\s+|\s*(?:&|\+|/|,|\||・|、|と|及び|および|及|和|与|與|並びに)\s*"
+
+# Verbs that open an instruction to the writer: "[insert figure]", "<!-- add a chart -->".
+WRITER_VERBS = (
+    r"(?:insert|add|fill(?: in| out)?|enter|provide|describe|include|write|put|replace|specify|list|explain|attach"
+    r"|paste|summari[sz]e|expand|elaborate|cite|mention|outline|discuss|complete (?=this|the|with|later))"
+)
+# The same in other languages, and the words for "here" that go with them.
+WRITER_WORDS_ELSEWHERE = (
+    r"einfügen|eintragen|ergänzen|ausfüllen|insérer|insérez|compléter|complétez|ajouter|ajoutez|insertar|inserte|inserta"
+    r"|rellenar|completar|añadir|añada|agregar|inserir|insira|preencher|preencha|adicionar|inserire|inserisci|compilare|aggiungere"
+    r"|填写|填寫|填入|插入|待补充|待補充|待填|待完善|此处添加|在此|記入|入力してください|追記|挿入|記載してください|ここに"
+)
+TEMPLATE_NOUNS = (
+    r"(?:(?:section|project|company|client|customer|product|team|author|report|organi[sz]ation|vendor|competitor|brand"
+    r"|recipient|topic|document|item|feature)(?:'s)? (?:name|title|heading|description|url|link|here)"
+    r"|(?:image|figure|chart|diagram|screenshot|table|link|citation|example|source|logo|graph|photo|video) (?:here|goes here|placeholder|to come))"
+)
+# Things that "add ... here" tells the writer to supply, as against "enter your password here" for a reader.
+WRITER_OBJECTS = (
+    r"(?:example|content|text|figure|chart|image|table|diagram|screenshot|data|detail|description|summary|code|link"
+    r"|citation|reference|quote|source|introduction|conclusion|analysis|number|statistic|section|graph|logo|name|title|explanation|note|result)s?"
+)
+# Words by which a sentence talks about a placeholder in quotes instead of containing one.
+SPOKEN_ABOUT = "placeholders?|templates?|literal(?:ly)?|strings?|phrases?|words?|such as|like|boilerplate|left in|leftovers?|unfilled"
+FILLABLE_THINGS = (
+    "form|field|questionnaire|survey|vacancy|vacancies|position|role|post|seat|order|gap|slot|template|application"
+    "|cavity|job|tank|bottle|prescription|blank|opening|shift|box|cell|timesheet|declaration|checklist|log|sheet"
+)
+HTML_TAGS = frozenset(
+    """a abbr address article aside audio b blockquote body br button canvas caption center cite code col colgroup data dd
+    del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header
+    hr html i iframe img input ins kbd label legend li link main map mark meta nav noscript object ol optgroup option p
+    param picture pre progress q rp rt ruby s samp script section select small source span strike strong style sub
+    summary sup svg path table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr""".split()
+)
+CODE_TAGS = frozenset(("code", "kbd", "samp", "var", "pre", "tt"))
+
+# Programs whose name at the start of a line or code span makes it a command.
+COMMANDS = (
+    "ab|ansible|ansible-playbook|apt|apt-get|aws|az|bash|brew|bundle|cargo|cat|cd|chmod|chown|cmake|composer|conda|cp|cron"
+    "|crontab|curl|dbt|deno|dig|docker|docker-compose|dotnet|echo|export|ffmpeg|find|flyctl|gcloud|gem|gh|git|go|gradle"
+    "|grep|helm|helmfile|heroku|htop|istioctl|java|jq|k6|k9s|kind|kubectl|kustomize|litellm|locust|ls|make|minikube|mkdir"
+    "|mlflow|mongosh|mv|mvn|mysql|nginx|node|nohup|npm|npx|nvidia-smi|ollama|openssl|pg_dump|pip|pip3|pipx|pnpm|poetry"
+    "|promptfoo|psql|pulumi|pytest|python|python3|ray|redis-cli|rm|rsync|ruff|scp|sed|semgrep|ssh|sqlite3|sudo|syft"
+    "|systemctl|tar|terraform|tofu|torchrun|touch|trivy|uv|uvicorn|uvx|vault|vllm|wget|wrk|yarn"
+)
+EXAMPLE_PHRASES = r"for example|for instance|zum beispiel|z\. ?b\.|par exemple|p\. ?ex\.|por ejemplo|por exemplo|per esempio|ad esempio"
+EXAMPLE_PHRASES_CJK = r"例えば|たとえば|例如|比如|譬如|举例来说|舉例來說"
+EXAMPLE_LABELS = (
+    r"(?:(?:worked|code|practical|concrete|real-world|quick|usage|sample|minimal|configuration|config|use|illustrative|simple|example) )?"
+    r"(?:examples?|sample)(?: (?:use|usage|code|configuration|config|implementation|scenario|command|workflow|query|prompt|calculation))?"
+    r"|example use case|beispiele?|praxisbeispiel|exemples?|ejemplos?|exemplos?|esemp(?:io|i)|示例|例子|举例|舉例|案例|範例|実例|具体例|使用例|例"
+)
+NOTE_LABELS = (
+    r"implementation (?:notes?|tips?|details?|guidance|guide|steps?|advice|checklist|hints?|considerations?|example|sketch|plan)"
+    r"|(?:practical|practitioner|production|operational|deployment|usage|configuration|setup) (?:notes?|tips?|guidance|advice|steps?|checklist|hints?)"
+    r"|(?:pro |quick )?tips?|in practice"
+    r"|umsetzungshinweise?|praxishinweise?|praxistipps?|hinweise? zur umsetzung|implementierungshinweise?"
+    r"|notes? d['’]implémentation|notes? de mise en œuvre|mise en pratique|conseils? pratiques?"
+    r"|notas? de implementación|consejos? prácticos?|notas? de implementação|dicas? práticas?"
+    r"|note (?:di|sull['’]) ?implementazione|consigl(?:io|i) pratic(?:o|i)|实施说明|實施說明|实现说明|实施建议|实施要点|実装メモ|実装ノート|実装上の注意|実装のヒント"
+)
+HOW_TO_TITLES = (
+    r"how (?:to|do|can) .+|.*\bhow[ -]to\b.*|(?:basic |example )?usage(?: .+)?|implementation|implementing .+|(?:quick ?start|getting started|set-?up|installation)(?: .+)?"
+    r"|(?:implementation|practical|rollout|migration|action|deployment) (?:steps|guide|checklist|plan|playbook|roadmap)|step[ -]by[ -]step(?: .+)?"
+    r"|.*\bin \d+ steps|so geht['’]?s|anleitung|vorgehen|comment .+|mode d['’]emploi|cómo .+|como .+|come .+|uso|使用方法|使い方|手順|操作步骤|步骤"
+)
+
+# What a report calls itself, what it may call its file, and how it says that it was saved.
+REPORT_NOUNS = (
+    r"(?:report|document|write-?up|analysis|research|findings|summary|article|paper|brief|briefing|deliverable|study"
+    r"|review|memo|evaluation|assessment|comparison|guide|markdown)s?"
+)
+OUTPUT_NOUNS = r"(?:file|output|results?|contents?|text|copy|version|draft|everything|above)"
+OWN_WORDS = r"(?:this|the above|your|my|(?:the )?(?:full|complete|completed|final|finished|detailed|entire|whole|requested|generated))"
+SAVED_WORDS = (
+    r"saved|stored|written|exported|placed|located|available|found|generated|created|persisted|delivered|output|filed"
+    r"|archived|kept|lives|resides|sits|put|dropped|published|recorded|uploaded|wrote|accessed|viewed|read"
+)
+SAVED_LINKS = (
+    r"to|at|in|as|under|into|within|on|inside|from|the|a|your|my|this|following|output|markdown|local|project|file|path"
+    r"|folder|directory|location|disk|home|workspace|repo|repository|desktop|named|called|name|it|out|here|successfully"
+    r"|automatically|locally|directly|now|for|you|md"
+)
+SAVED_ELSEWHERE = r"gespeichert|abgelegt|abgespeichert|enregistrée?|sauvegardée?|guardad[oa]|salv[oa]|gravad[oa]|salvat[oa]|保存|存储|儲存|存放"
+OWN_WORDS_ELSEWHERE = r"dieser bericht|diese datei|ce rapport|ce document|este informe|este documento|este relatório|questo (?:rapporto|documento|report)|本报告|本報告|本レポート|このレポート|この報告|此报告|此報告|本文"
+# Labels of a line that holds nothing but a path. The second kind is also used for files under review.
+LOCATION_LABELS = (
+    rf"(?:{OWN_WORDS} )?{REPORT_NOUNS}(?: (?:file|file ?name|location|path|saved|link|stored|output))?(?: (?:to|as|at|in|under))?"
+    r"|(?:saved|stored|written|exported)(?: (?:to|as|at|in|under))?|saved? (?:location|path|file|as)|output (?:file|path|location|file ?name)|(?:file )?saved (?:to|as|at|in)"
+)
+FILE_LABELS = r"file|file ?name|file ?path|path|location|output|destination|document|source file|this file|datei|speicherort|fichier|archivo|arquivo|文件|ファイル|保存先"
+DOCUMENT_SUFFIXES = r"\.(?:md|markdown|mdx|txt|html?|pdf|docx?|rst|adoc|odt)"
+
+# ----------------------------------------------------------------------------------------------
+# Reading a report: Markdown to blocks, once for all criteria
+# ----------------------------------------------------------------------------------------------
+
+INLINE_TAGS = frozenset(("Emphasis", "Strong", "Link", "Image"))
+BLOCK_KINDS = {"Heading": "heading", "TableCell": "cell", "CodeBlock": "code", "HtmlBlock": "html", "Item": "item"}
+
+
+@functools.lru_cache(maxsize=2)
+def parse_report(content):
+    """Return the report's non-empty blocks, top to bottom: a tuple of dicts.
+
+    Each has `kind` ("heading", "text", "item" for the first block of a list item, "cell", "code",
+    "html", or "meta" for front matter), `level` (1 to 6 for a heading, else 0), `top` (not in a quote
+    or list), `text` (inline code stands between backticks, link targets are left out), `full` (the same
+    with link targets), `lead` (the bold words that it opens with) and `column` (of a table: "header"
+    or the place in its row from 0; else None).
+    """
+    import pyromark
+
+    # A lone surrogate can't be encoded, and so not parsed; it shows as "?", as in most editors.
+    source = content.removeprefix("\ufeff").encode("utf-8", "replace").decode("utf-8")
+    meta, source = _split_front_matter(source.replace("\r\n", "\n").replace("\r", "\n"))
+    blocks, parts, targets, links = [], [], [], []
+    kind, level, depth, column, in_code = "text", 0, 0, None, False
+    lead_start, lead = None, ""
+
+    def end_block():
+        text = full = "".join(parts) if kind == "code" else "".join(parts).strip()
+        if text or kind == "code":
+            for place, target in reversed(targets):
+                parts.insert(place, f" <{target}>")
+                full = "".join(parts).strip()
+            block = {
+                "kind": kind,
+                "level": level,
+                "top": depth == 0,
+                "text": text,
+                "full": full,
+                "lead": lead,
+                "column": column,
+            }
+            blocks.append(block)
+
+    if meta:
+        kind, parts = "meta", [meta]
+        end_block()
+        kind, parts = "text", []
+    for event in pyromark.events(source, options=pyromark.Options.ENABLE_TABLES):
+        name, value = (event, "") if type(event) is str else next(iter(event.items()))
+        if name == "Text":
+            raw = kind == "code" or kind == "html"
+            parts.append(value if raw else f"`{value}`" if in_code else value.replace("`", "'"))
+        elif name == "Start" or name == "End":
+            tag, data = (value, None) if type(value) is str else next(iter(value.items()))
+            start = name == "Start"
+            if tag in INLINE_TAGS:
+                if tag == "Strong" and start and not parts:
+                    lead_start = len(parts)
+                elif tag == "Strong" and not start and lead_start is not None:
+                    lead, lead_start = "".join(parts[lead_start:]).strip(), None
+                elif tag == "Link" and start:
+                    links.append(data["dest_url"])
+                elif tag == "Link":
+                    targets.append((len(parts), links.pop()))
+                continue
+            if parts or kind == "code":
+                end_block()
+                kind, parts, targets, lead, lead_start, in_code = "text", [], [], "", None, False
+            if tag == "Item" or tag == "BlockQuote":
+                depth += 1 if start else -1
+            elif tag in ("Table", "TableHead", "TableRow"):
+                column = None if not start or tag == "Table" else "header" if tag == "TableHead" else -1
+            elif tag == "TableCell" and start and column != "header":
+                column += 1
+            if not start:
+                kind, level = "text", 0
+            elif tag != "Paragraph" or kind != "item":
+                kind = BLOCK_KINDS.get(tag, "text")
+                level = int(data["level"][1]) if tag == "Heading" else 0
+        elif name == "Code":
+            parts.append("`" + value.replace("`", "'") + "`")
+        elif name == "InlineHtml":
+            tag = re.match(r"</?([A-Za-z][\w-]*)", value)
+            tag_name = tag[1].lower() if tag else ""
+            if tag_name in CODE_TAGS:
+                in_code = value[1] != "/"
+            elif tag_name == "br" or tag_name not in HTML_TAGS:
+                parts.append("\n" if tag_name == "br" else value)
+        else:  # Html, and SoftBreak, HardBreak and Rule, which carry no text
+            parts.append(value or "\n")
+    return tuple(blocks)
+
+
+def _split_front_matter(source):
+    """Return (a leading YAML block between --- lines or "", the rest); a rule followed by prose is none."""
+    lines = source.split("\n") if source.startswith("---") else [""]
+    if lines[0].rstrip() != "---":
+        return "", source
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() == "---":
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+        # Every line of a mapping is "key: value", a continuation, a list entry or a comment.
+        key = re.match(r"[\"']?\w[\w .-]*[\"']?\s*:(?:\s|$)", line)
+        if not key and (number == 1 or not re.match(r"\s*$|\s+\S|-\s|#|[\]}]", line)):
+            break
+    return "", source
+
+
+def _sections(blocks, bold=False):
+    """Yield (heading block, the blocks below it up to the next heading of any level).
+
+    With `bold`, a paragraph that is bold from end to end is a heading too.
+    """
+    heading, body = None, []
+    for block in blocks:
+        if block["kind"] == "heading" or bold and block["lead"] and block["lead"] == block["text"]:
+            if heading:
+                yield heading, body
+            heading, body = block, []
+        else:
+            body.append(block)
+    if heading:
+        yield heading, body
+
+
+def _h2_titles(content):
+    """Return the titles of the report's sections: the H2 headings at its top level that have a title."""
+    blocks = parse_report(content)
+    return [_one_line(b["text"].replace("`", "")) for b in blocks if b["level"] == 2 and b["top"]]
+
+
+def _masked(text):
+    """Return a block's text with each piece of inline code replaced by a word."""
+    return re.sub(r"`[^`]*`", "`code`", text) if "`" in text else text
+
+
+def _one_line(text, width=70):
+    """Fold white space and cut to `width` characters, for use as evidence in a detail."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
+
+
+# ----------------------------------------------------------------------------------------------
+# Criteria: sections and size
+# ----------------------------------------------------------------------------------------------
+
+
+def _fold(text):
+    """Return the text in lower case without accents, emoji and other signs that carry no meaning."""
+    if text.isascii() and ":" not in text and "{" not in text:
+        return text.lower()
+    text = re.sub(r":[a-z0-9_+-]+:|\{#[^}]*\}", " ", unicodedata.normalize("NFKC", text).casefold())
+    kept = (c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c) not in FOLDED_AWAY)
+    return "".join(kept)
+
+
+FOLDED_AWAY = frozenset(("Mn", "Me", "So", "Sk", "Cf", "Cs", "Co", "Cn", "Cc"))
+
+
+def _title_key(folded):
+    """Return what two titles are compared by: the words alone."""
+    return " ".join(re.findall(r"[^\W_]+", folded))
+
+
+@functools.cache
+def _structural_keys():
+    return frozenset(_title_key(_fold(t)) for table in STRUCTURAL_TITLES.values() for t in table.split(","))
+
+
+def _without_numbering(folded):
+    """Take "1.", "2)", "IV.", "A.", "Section 3:", "第1章" and the like off the front of a folded title."""
+    mark = r"\s*(?:[.:)|]|[–—-](?=\s))+\s*"
+    patterns = (
+        rf"(?:{NUMBERED_PARTS})\s+(?:\d+(?:\.\d+)*|[ivxlc]+|[a-z])\b(?:{mark}|\s*)",
+        r"第\s*[\d一二三四五六七八九十]+\s*[章节節部回]分?\s*[.:、-]?\s*",
+        r"[一二三四五六七八九十]+\s*[、.:)]\s*",
+        rf"\(?(?:[ivxlc]+|[a-z])(?:{mark})",
+        rf"\(?\d+(?:\.\d+)*(?:{mark}|、|\s*)",
+    )
+    folded = re.sub(r"^(?!\()[\W_]+", "", folded)
+    return re.sub(f"^(?:{'|'.join(patterns)})", "", folded)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_structural(title):
+    """Tell whether an H2 title frames the report (introduction, references, ...) in any of the known languages."""
+    folded = _without_numbering(_fold(title).strip())
+    outside = re.sub(r"\([^()]*\)|\[[^\[\]]*\]", " ", folded)
+    return _is_listed(outside if _title_key(outside) else folded)
+
+
+def _is_listed(folded):
+    known, key = _structural_keys(), re.sub(r"^(?:the|a|an|our) ", "", _title_key(folded))
+    if key in known or re.fullmatch(rf"(?:{APPENDIX_WORDS}) ?(?:[a-z]|\d+|[ivx]+)?", key):
+        return True
+    # "Summary: what to do" and "Conclusion - final thoughts" are a title and its subtitle.
+    head = re.split(r":|—|\s[|–-]+\s", folded, maxsplit=1)[0]
+    if head != folded and _title_key(head):
+        return _is_listed(head)
+    parts = [_title_key(part) for part in re.split(TITLE_JOINERS, folded)]
+    # A gloss in another script needs no brackets: "結論 Conclusion".
+    gloss = re.fullmatch(r"([^a-z]+?) ?([a-z][a-z ]+)", key)
+    return all(p in known for p in (gloss.groups() if gloss else parts))
+
+
+def _criterion(name, check):
+    """Give a check the name that tables and reports show."""
+    check.__name__ = check.__qualname__ = name
+    return check
+
+
+def _whole(n):
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+    return n
+
+
+def _count(n, noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _titles(titles):
+    return ": " + ", ".join(_one_line(t, 50) for t in titles) if titles else ""
+
+
+def exact_sections(n):
+    """Exactly n (int >= 1) H2 sections that are not structural. Raises ValueError for another n."""
+    _whole(n)
+
+    def check(content):
+        titles = _h2_titles(content)
+        counted = [t for t in titles if not is_structural(t)]
+        aside = [t for t in titles if is_structural(t)]
+        seen = _count(len(counted), "content section") + ("" if len(counted) == n else f", need exactly {n}")
+        return len(counted) == n, seen + _titles(counted) + (f" (not counted{_titles(aside)})" if aside else "")
+
+    return _criterion(f"exact_sections({n})", check)
+
+
+def min_sections(n):
+    """At least n (int >= 1) H2 sections of any kind that have a title. Raises ValueError for another n."""
+    _whole(n)
+
+    def check(content):
+        titles = _h2_titles(content)
+        need = "" if len(titles) >= n else f", need at least {n}"
+        return len(titles) >= n, _count(len(titles), "section") + need + _titles(titles)
+
+    return _criterion(f"min_sections({n})", check)
+
+
+def min_bytes(n):
+    """At least n (int >= 1) bytes of UTF-8. Raises ValueError for another n."""
+    _whole(n)
+
+    def check(content):
+        size = len(content.encode("utf-8", "surrogatepass"))
+        return size >= n, _count(size, "byte") + ("" if size >= n else f", need at least {n}")
+
+    return _criterion(f"min_bytes({n})", check)
+
+
+def min_lines(n):
+    """At least n (int >= 1) lines up to the last one that is not blank. Raises ValueError for another n."""
+    _whole(n)
+
+    def check(content):
+        text = content.replace("\r\n", "\n").replace("\r", "\n").rstrip()
+        lines = text.count("\n") + 1 if text.strip("\ufeff") else 0
+        return lines >= n, _count(lines, "line") + ("" if lines >= n else f", need at least {n}")
+
+    return _criterion(f"min_lines({n})", check)
+
+
+# ----------------------------------------------------------------------------------------------
+# Criterion: no placeholders
+# ----------------------------------------------------------------------------------------------
+
+MARKERS = r"(?:TODO|TBD|FIXME|XXX)"
+# What follows a marker that is being explained: "FIXME: marks code that is broken".
+DEFINING = "marks?|means?|denotes?|indicates?|signals?|flags?|is|are|stands?|leaves?|notes?|reminds?|used|for|comments?|tags?|items?"
+# An instruction to the writer, as it stands inside brackets of any kind.
+INSTRUCTION = (
+    rf"(?:(?:please )?{WRITER_VERBS} \w[^\]\[<>{{}}]*|your [^\]\[<>{{}}]+|{TEMPLATE_NOUNS}|[^\]\[<>{{}}]*\bplaceholder\b[^\]\[<>{{}}]*"
+    rf"|[^\]\[<>{{}}]*\b(?:goes|go|comes|add|insert) here|(?:to be|tb) (?:added|completed|written|determined|decided|announced|confirmed|provided|filled)\b[^\]\[<>{{}}]*"
+    rf"|[^\]\[<>{{}}]*(?:{WRITER_WORDS_ELSEWHERE})[^\]\[<>{{}}]*|coming soon|pending|xx+)[.!…]*"
+)
+# What is left unfilled in one line of prose, inline code masked: name -> (signs without one of which the
+# pattern can't fit, tried first because they are cheap; the pattern). Where none of these shapes fits,
+# the words are the subject of the sentence and so allowed.
+UNFILLED = {
+    "an instruction in brackets": (
+        ("[", "［", "【", "<", "{"),
+        rf"(?i)(?<![\w\])])(?:\[|［|【|<|\{{)\s*{INSTRUCTION}\s*(?:\]|］|】|>|\}})(?!\(| (?:button|menu|key|tab|link|option|icon)\b)",
+    ),
+    "an unfilled bracket": (
+        ("[",),
+        r"(?i)(?<![\w\])])\[\s*your[_-][\w -]+\]|(?<![\w\])])\[x{1,2}\] ?(?:%|percent|usd|million|days|users)"
+        r"|^\W*(?:[\w ]+:\W*|dear )\[(?:name|date|author|title|company|number|link|url|source|value|amount|email|client|customer)s?\]",
+    ),
+    "a template variable": (("{{",), r"(?<![\w$\\{}])\{\{\s*[\w][\w .|-]*\}\}"),
+    "a marker": (
+        ("todo", "tbd", "fixme", "xxx"),
+        rf"^\W*{MARKERS}\W*$|[\[(【]\s*{MARKERS}\s*[\])】]"
+        rf"|(?:^\W*|[.!?;]\s+|[(\[]\s*){MARKERS}(?:\([\w .@-]+\))?\s*(?::|\s[–—-])\s*(?!(?:{DEFINING})\b)\S"
+        rf"|(?:^\W*|[.!?;]\s+|[(\[]\s*){MARKERS}\s+(?:by |{WRITER_VERBS} |finish |check |verify |confirm |update |review |find |research |get |ask )",
+    ),
+    "a value left open": (
+        ("todo", "tbd", "fixme", "xx"),
+        r"(?:[:=–—]|\b(?:is|are|was|remains?|still|currently|until|by|due))\s+\W*(?:TBD|FIXME|XXX)\b"
+        r"(?=\W*$|\s*[.,;)\]|]|\s+\(|\s+(?:by|in|after|pending|with|once|until|later|soon|as)\b)"
+        r"|[:=]\s*\W*TODO\W*$|\b(?:is|are|remains?|still) (?:a )?TODO\s*[.;]?$"
+        r"|[$€£]\s?XXX?\b|\bXXX?\s?(?:%|USD|EUR|ms|users|percent|dollars|million)",
+    ),
+    "a marker in lower case": (
+        ("todo", "tbd", "fixme"),
+        rf"(?i)(?:^|:\s*)(?-i:tbd|Tbd)\W*$|^\W*(?:todo|fixme):?\s+{WRITER_VERBS} \w|^\W*(?:tbd|fixme)\W*$",
+    ),
+    "lorem ipsum": (
+        ("lorem ipsum",),
+        r"(?i)^\W*lorem ipsum\b(?!\s+(?:is|was|text|generator|placeholder|has|filler)\b)|\blorem ipsum dolor\b(?![^\"”“]{0,40}[\"”])",
+    ),
+    "text to be filled in": (
+        ("be filled",),
+        r"(?i)(?<!\w)(?:to|will|must|should) be filled(?: in| out)?(?: later| soon| here| by\b.*)?(?=\W*$)|\bto be filled (?:in|by)\b",
+    ),
+    "text to be written": (
+        (" be ", "to be"),
+        r"(?i)(?:^|[:(|–—-])\W*(?:(?:this section|content|details?|text|figures?|results?|numbers?|data|section) (?:is |are |will |still )?)?"
+        r"to be (?:added|completed|written|determined|decided|announced|confirmed|provided|supplied|inserted|updated|expanded)(?: later| soon| here| by [\w ]+)?\W*$"
+        r"|\b(?:this|the) (?:section|part|table|chapter|paragraph|page|figure)\b[^.,]{0,20}"
+        r"\b(?:will|should|must|needs? to|is to|still has to) be (?:filled|completed|written|added|expanded)\b",
+    ),
+    "an instruction to the writer": (
+        (" here", " this "),
+        r"(?i)(?:^|[.!?:]\s+)\W*(?:please )?(?:add|insert|put|place|write|provide|include|paste) "
+        rf"(?:(?:an?|the|your|some|more|one|concrete|relevant|real|short|full|main|code|final) )*{WRITER_OBJECTS}(?: \w+){{0,3}} here\W*$"
+        r"|(?:^|[.!?]\s+)\W*(?:replace|rewrite|delete) this (?:text|paragraph|section|sentence|line|table|placeholder)\b"
+        r"|^\W*(?:your|insert|add) [\w ]{1,40} (?:goes )?here\W*$",
+    ),
+}
+NOTHING_BUT = r"(?i)(?:\W*(?:\.\.\.|…)\W*|\W*(?:coming soon|content goes here|work in progress|under construction|placeholder)\W*)"
+BRACKETED_WHOLE = r"(?:\[[^\[\]]*\]|［[^［］]*］|【[^【】]*】|<[^<>]*>|\{[^{}]*\})\W*"
+
+
+def no_placeholders():
+    """No text left unfilled: markers, instructions to the writer, template variables, empty stand-ins."""
+
+    def check(content):
+        blocks = parse_report(content)
+        for heading, body in _sections(blocks):
+            if body and all(b["kind"] in ("text", "item", "html") and _is_stand_in(b["text"]) for b in body):
+                return False, f'section "{_one_line(heading["text"])}" holds only {_one_line(body[0]["text"])!r}'
+        trunk_based = (
+            "TBD" in content
+            and re.search(r"(?i)\bt\w+[- ]b\w+[- ](?:d\w+)\W{1,3}TBD\b", content)
+            and not re.search(r"(?i)to be d\w+\W{1,3}TBD\b", content)
+        )
+        prose = "\n".join(b["text"] for b in blocks if b["kind"] != "code").lower()
+        shapes = {what: shape for what, shape in UNFILLED.items() if any(sign in prose for sign in shape[0])}
+        for block in blocks:
+            text = block["text"]
+            if block["kind"] == "code":
+                continue
+            if block["kind"] == "html" or "<!--" in text:
+                for comment in re.findall(r"<!--(.*?)(?:-->|\Z)", text, re.DOTALL):
+                    if _tells_the_writer(comment):
+                        return False, f"a comment to the writer: {_one_line(comment)!r}"
+                text = _html_text(text)
+            for line in _masked(text).split("\n"):
+                found = _unfilled(line, block, shapes)
+                if found and not (trunk_based and "TBD" in line):
+                    return False, f"{found[0]}: {_one_line(found[1])!r}"
+        return True, "no text left unfilled"
+
+    return _criterion("no_placeholders", check)
+
+
+def _html_text(html):
+    """Return the text of an HTML fragment, without comments, tags, their attributes, and code."""
+    html = re.sub(r"<!--.*?(?:-->|\Z)", " ", html, flags=re.DOTALL)
+    html = re.sub(r"(?is)<(pre|code|script|style|textarea|kbd|samp)\b.*?(?:</\1\s*>|\Z)", " `code` ", html)
+    return re.sub(
+        r"</?([A-Za-z][\w-]*)(?:\s[^<>]*)?>", lambda m: "\n" if m[1].lower() in HTML_TAGS or "=" in m[0] else m[0], html
+    )
+
+
+def _is_stand_in(text):
+    """Tell whether a section's whole text only holds its place: an ellipsis or one bracketed instruction."""
+    text = text.strip()
+    if re.fullmatch(NOTHING_BUT, text):
+        return True
+    # A bracketed phrase alone is an instruction in any language; a number, a checkbox or a list is not.
+    if re.fullmatch(BRACKETED_WHOLE, text) and not re.fullmatch(r"\W*[xX]?\W*", text):
+        return bool(re.search(r"[^\W\d_]{2}", text)) and not re.search(r"[\"'=/`]", text)
+    return bool(re.fullmatch(rf"(?i)[(（].*(?:{WRITER_WORDS_ELSEWHERE}|{WRITER_VERBS} \w).*[)）]\W*", text))
+
+
+def _tells_the_writer(comment):
+    comment = comment.strip()
+    return bool(
+        re.match(
+            rf"(?i)(?:\W*(?:note|instructions?|author|writer)\b[^:]*:)?\W*(?:please )?{WRITER_VERBS} (?!(?:\w+ )?(?:start|end|toc)\b)\w",
+            comment,
+        )
+        or re.match(rf"\W*{MARKERS}\b|(?i:\W*(?:your|insert) )", comment)
+        or re.search(
+            rf"(?i)\b(?:goes|add|insert) here\b|\bplaceholder\b(?! image)|(?:{WRITER_WORDS_ELSEWHERE})", comment
+        )
+    )
+
+
+def _unfilled(line, block, shapes):
+    """Return (what it is, the words) for the first unfilled piece of a line of prose, or None."""
+    lower = line.lower()
+    for what, (signs, pattern) in shapes.items():
+        if not any(sign in lower for sign in signs):
+            continue
+        for found in re.finditer(pattern, line):
+            before, words = line[: found.start()], found[0].strip()
+            if what == "text to be filled in" and re.search(rf"(?i)\b(?:{FILLABLE_THINGS})s?\b", before):
+                continue
+            if what == "an instruction in brackets" and re.search(
+                r"(?i)\b(?:click|press|tap|select|choose|hit|push)\W+(?:\w+\W+){0,2}$", before
+            ):
+                continue
+            if what.startswith("a marker") and (
+                block["column"] == "header" or block["column"] == 0 and "TBD" not in words
+            ):
+                continue  # the column of a board, or a table's row about that marker
+            quoted = before.count('"') % 2 or before.count("“") > before.count("”")
+            if quoted and ("bracket" not in what or re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line)):
+                continue
+            return what, words if len(words) > 3 else line
+    return None
+
+
+# ----------------------------------------------------------------------------------------------
+# Criterion: a practical note or example
+# ----------------------------------------------------------------------------------------------
+
+# A block with none of these in it holds no label and no "for example".
+PRACTICAL_SIGNS = (
+    *(
+        "example",
+        "sample",
+        "instance",
+        "e.g",
+        "e. g",
+        "eg.",
+        "note",
+        "tip",
+        "guid",
+        "step",
+        "detail",
+        "advice",
+        "checklist",
+        "hint",
+    ),
+    *(
+        "practice",
+        "consider",
+        "sketch",
+        "plan",
+        "beispiel",
+        "z. b",
+        "z.b",
+        "hinweis",
+        "praxis",
+        "exemple",
+        "p. ex",
+        "p.ex",
+        "pratique",
+    ),
+    *(
+        "conseil",
+        "ejemplo",
+        "nota",
+        "consej",
+        "exemplo",
+        "dica",
+        "esemp",
+        "consigl",
+        "例",
+        "比如",
+        "譬如",
+        "举",
+        "舉",
+        "说明",
+        "說明",
+    ),
+    *("建议", "要点", "メモ", "ノート", "注意", "ヒント"),
+)
+NO_CONTENT = r"(?is)\W*(?:none(?: \w+){0,3}|n/?a|not applicable|tbd|todo|tba|to be \w+|out of scope|omitted|nothing|no \w+|see \w+|coming soon|\.{3}|…|-+|(?:is|are|was|were|will be|would be|has been) .*)?\W*"
+LABEL = rf"(?i)^\W*(?:(?:\d+|[a-z])[.)]\s+)?(?:an? |the )?(?P<label>{EXAMPLE_LABELS}|{NOTE_LABELS})(?: ?#?\d+| [A-Z])?(?: \([^)]*\)| for [\w -]+| of [\w -]+| in [\w -]+)?\s*"
+# "For example" gives one where it opens a sentence or stands between marks; not where nothing
+# follows, and not where the sentence says that there is none.
+GIVES_EXAMPLE = (
+    rf"(?i)(?:^|[.!?:;,(—–-]\s*|\n\s*|\b(?:and|or|but|so|as|like|use|with|in|on|at|by|to) )(?:{EXAMPLE_PHRASES})(?:\s*[,:;]?\s+)(?=[\w`\"'“$<])"
+    rf"|,\s*(?:{EXAMPLE_PHRASES})\s*(?=[.)!]|$)"
+    rf"|(?<![\"'“‘\w])(?:e\. ?g\.|eg\.|e\.g)[,:]?\s*(?=[\w`\"'“$<])|(?:{EXAMPLE_PHRASES_CJK})(?![\s」』\"”]*$)"
+)
+PROMISES_NONE = (
+    r"(?i)\b(?:no|not|n't|never|without|lacks?|lacking|omits?|omitted|neither|nor|nothing|none|hardly|cannot|fails? to|failed to|free of|instead of|rather than|devoid of)\b"
+    r"[^.;:!?]*\b(?:examples?|code|commands?|steps?|guidance|instructions?|details?|notes?|snippets?|samples?|tutorials?|anything|concrete|practical|walkthroughs?|how[- ]to|configuration)\b"
+)
+JUST_DENIED = r"(?i)(?:\b(?:not|no|never|nor|without|neither|n't|could have|should have|would have|might have|asked|asking|asks|ask|looking|looked|calls?|called|wish(?:es|ed)?|hop(?:es|ed|ing)|waiting|request(?:ed)?|phrase|words?|term|write|writes|say|says|said)\W+)$"
+
+
+def has_impl_notes():
+    """At least one practical note or example: code, a command, a labelled example or note, or how-to steps."""
+
+    def check(content):
+        blocks = parse_report(content)
+        for block in blocks:
+            if block["kind"] == "code" and block["text"].strip():
+                return True, f"a code block: {_one_line(block['text'], 50)!r}"
+            if block["kind"] == "html" and re.search(r"(?is)<(?:pre|code)\b[^>]*>\s*[^\s<]", block["text"]):
+                return True, "a code block in HTML"
+        for number, block in enumerate(blocks):
+            if block["kind"] not in ("code", "html", "meta"):
+                found = _practical_words(block, blocks[number + 1 : number + 2])
+                if found:
+                    return True, f"{found[0]}: {_one_line(found[1], 50)!r}"
+        for heading, body in _sections(blocks, bold=True):
+            title = _plain_title(heading)
+            if re.fullmatch(rf"(?i){HOW_TO_TITLES}", title) and _has_steps(body, title.startswith("how to")):
+                return True, f'steps under "{_one_line(heading["text"])}"'
+        return False, "no code, command, labelled example or note, or how-to steps"
+
+    return _criterion("has_impl_notes", check)
+
+
+def _plain_title(heading):
+    return _without_numbering(" ".join(heading["text"].replace("`", "").split()).lower()).strip(" .:!?*")
+
+
+def _has_steps(body, how_to):
+    """Tell whether a section's body has steps: two list items, sentences in sequence or, under "How to", orders."""
+    items = [b for b in body if b["kind"] == "item" and re.search(r"\w", b["text"])]
+    words = "\n".join(b["text"] for b in body)
+    sequence = len(re.findall(r"(?i)\b(?:first|then|next|finally|after that|afterwards|step \d+|once)\b", words))
+    orders = r"(?m)(?:^|[.!?] )(?!(?:The|This|That|It|There|We|They|You|I|He|She|Here) )[A-Z][a-z]+ (?:an?|the|your|to|it|each|every|all|both|them|one|two) "
+    return len(items) >= 2 or sequence >= 2 or how_to and bool(re.search(orders, words))
+
+
+def _practical_words(block, following):
+    """Return (what it is, the words) for the first practical note or example in a block of prose, or None."""
+    text = block["text"]
+    for code in re.findall(r"`([^`]*)`", text) if "`" in text else ():
+        if _is_command(code.strip()):
+            return "a command or setting", code
+    for line in text.split("\n"):
+        if block["kind"] != "heading" and _is_command_line(line.replace("`", "").strip()):
+            return "a command or setting", line
+    lower = text.lower()
+    if not any(sign in lower for sign in PRACTICAL_SIGNS):
+        return None
+    masked = _masked(text)
+    label = re.match(LABEL, masked)
+    if label:
+        rest = masked[label.end() :]
+        marked = (
+            re.match(r"[:：.—–]|-\s", rest)
+            or block["kind"] == "heading"
+            or len(block["lead"]) + 3 >= label.end() > 0
+            and block["lead"]
+        )
+        content = (
+            rest
+            if re.search(r"\w", rest)
+            else (following[0]["text"] if following and following[0]["kind"] != "heading" else "")
+        )
+        if marked and re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content):
+            return "a labelled example or note", text
+    for sentence in re.split(r"(?<=[.!?。！？])(?<![\s(]\w\.)\s+(?=[A-Z\"“(])", masked):
+        label = re.search(rf"(?i)(?:^|[.!?;—–(]\s*|\n\s*)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})\s*[:：]\s*(?=\S)", sentence)
+        if label and not re.fullmatch(NO_CONTENT, sentence[label.end() :]):
+            return "a labelled example or note", sentence[label.start() :].strip(" .;\n")
+        for found in re.finditer(GIVES_EXAMPLE, sentence):
+            before = (
+                sentence[: found.start()]
+                + re.split(rf"(?i){EXAMPLE_PHRASES}|{EXAMPLE_PHRASES_CJK}|e\. ?g|eg\.", found[0])[0]
+            )
+            denied = re.search(JUST_DENIED, before.rstrip(" ,;:(") + " ") or re.search(PROMISES_NONE, sentence)
+            if not denied and not re.search(r"[\"“‘']$", before):
+                return "an example", sentence[found.start() :].strip(" .,;:(-–—\n")
+    return None
+
+
+def _is_command(code):
+    """Tell whether an inline code span is a command or a setting, and not merely a name."""
+    return bool(
+        _is_command_line(code)
+        or re.match(rf"(?:sudo )?(?:\./|/)?(?:{COMMANDS}) \S", code)
+        or re.match(r"[A-Za-z][\w.-]*(?= ).*(?: --?[A-Za-z]|\w=)", code)
+        or re.match(r"[A-Za-z_][\w.\[\]-]*\s*(?::|=|:=)\s*[^\s=>:/]", code)
+        or re.match(r"(?:GET|POST|PUT|PATCH|DELETE) /", code)
+        or re.match(
+            r"(?i)(?:select .+ from|insert into|create (?:table|index|unique|materialized|role|user)|alter table|drop \w+|delete from|update \w+ set|explain (?:analyze )?select|set \w+ ?=|vacuum|grant) ?",
+            code,
+        )
+        or re.match(r"[\w.]+\([^)]*[^)\s][^)]*\)", code)
+    )
+
+
+def _is_command_line(line):
+    """Tell whether a whole line is a command or a setting: `$ x`, `pip install x`, `KEY=value`, `a.b: 1`."""
+    if " -" in line or "=" in line or line.startswith("$ "):
+        if re.match(r"\$ \w", line):
+            return True
+        if re.fullmatch(r"(?:export )?[A-Za-z_][\w.-]*\s?=\s?[^\s=].*", line) and len(line.split()) <= 6:
+            return True
+        if re.fullmatch(r"[A-Za-z][\w.-]*(?= ).* --?[A-Za-z].*[^.:]", line) and not _reads_as_prose(line):
+            return True
+    first, _, rest = line.removeprefix("sudo ").partition(" ")
+    if rest and first in _commands():
+        return bool(
+            re.fullmatch(r"[\w./:=@~$\"'{}<>\[\]%+,*|&;\\ -]*(?:[\w/}\"'\]>*~]|\.\w+)", rest)
+        ) and not _reads_as_prose(line)
+    return (
+        first[-1:] == ":"
+        and bool(re.fullmatch(r"[a-z]\w*(?:[._-][\w-]+)+: \S.{0,60}", line))
+        and len(line.split()) <= 5
+    )
+
+
+@functools.cache
+def _commands():
+    return frozenset(COMMANDS.split("|"))
+
+
+def _reads_as_prose(line):
+    """Tell "make sure that caches are warm" from "make test": commands have flags, paths, or few plain words."""
+    words = line.split()
+    plain = [w for w in words[1:] if re.fullmatch(r"[a-z]+", w)]
+    return (
+        len(plain) > 3
+        and not re.search(r"(?:^| )--?\w|[/=$|<>{]", line)
+        or bool(re.search(r" (?:the|a|an|is|are|that|your|and|of|sure|with|for) ", line))
+    )
+
+
+# ----------------------------------------------------------------------------------------------
+# Criterion: no word on where the report was saved
+# ----------------------------------------------------------------------------------------------
+
+# A path in any style: URL-like, Windows, UNC, from a root, home, dot or variable, or with a slash inside.
+PATH = (
+    r"(?:(?:file|s3|gs|sandbox):/{0,2}/?[^\s`'\"<>|()]+|[A-Za-z]:[\\/][^\n`'\"<>|*?()]*?(?=[`'\"<>()]|[.,;]?(?:\s|$))|\\{1,2}[\w.$-]+\\[^\s`'\"<>|]+"
+    r"|(?:~|\.{1,2}|\$\{?\w+\}?|%\w+%)[\\/][^\s`'\"<>|()]*|(?<![\w/:.])/[\w.~+-]+(?:/[^\s`'\"<>|()]*)*"
+    r"|(?<![\w/:.])[\w.-]+[\\/][\w.\\/ -]*[\w-]"
+    + DOCUMENT_SUFFIXES
+    + r"\b|(?<![\w/:.])[\w.-]*[\w-]"
+    + DOCUMENT_SUFFIXES
+    + r"\b)"
+)
+WEB_ADDRESS = r"(?i)\b(?:https?|ftp|wss?|git|ssh)://[^\s>)]*"
+OWN_FILE = r"(?:^|.*[\\/])eval-[a-z0-9][a-z0-9-]*\.md"
+
+
+def no_file_path_refs():
+    """The report does not say where it itself was saved."""
+
+    def check(content):
+        blocks = [b for b in parse_report(content) if b["kind"] != "code"]
+        for number, block in enumerate(blocks):
+            text = re.sub(WEB_ADDRESS, " ", block["full"]) if "://" in block["full"] else block["full"]
+            if "/" not in text and "\\" not in text and not re.search(DOCUMENT_SUFFIXES, text):
+                continue
+            edge = number < 3 or number >= len(blocks) - 3
+            if block["kind"] == "html":
+                text = re.sub(r"<!--|-->", "\n", text)
+            elif block["column"] not in (None, "header", 0):
+                text = f"{blocks[number - 1]['full']}: {text}"
+            for line in text.split("\n"):
+                found = _location_line(line, block["level"] == 1, edge)
+                for sentence in () if found else re.split(r"(?<=[.!?。！？])\s+", line):
+                    found = found or _location_sentence(sentence, edge)
+                if found:
+                    return False, f"says where it was saved: {_one_line(line, 100)!r}"
+        return True, "no word on where the report was saved"
+
+    return _criterion("no_file_path_refs", check)
+
+
+def _location_line(line, is_title, edge):
+    """Tell whether a whole line states the report's own file: a bare name, a label and a path, a path in the title."""
+    bare = re.sub(r"[`*_\"'“”<>]+", " ", line).strip(" \t.()[]-–—→•✅📄📁💾️")
+    path = re.search(PATH, bare)
+    if not path or not edge and not re.match(rf"(?i)(?:{OWN_WORDS}) {REPORT_NOUNS}\b", bare):
+        return False
+    words, rest = bare[: path.start()].strip(" ([-–—"), bare[path.end() :].strip(" )].")
+    own = bool(re.fullmatch(OWN_FILE, path[0]))
+    if own and (not words and not rest or is_title):
+        return True
+    label = re.fullmatch(
+        rf"(?i)(?:\W*)(?:(?P<report>{LOCATION_LABELS})|{FILE_LABELS})\s*[:：=–—-]\s*", words.rstrip(":：= ") + ":"
+    )
+    # After a link comes its target, which says the same again.
+    if (
+        not label
+        or not re.search(r"[:：=–—-]\s*$|\b(?:to|as|at|in)$", bare[: path.start()].rstrip(" (["))
+        or len(rest.split()) > 2
+    ):
+        return False
+    document = re.search(rf"(?i){DOCUMENT_SUFFIXES}$", path[0].rstrip(".,;)")) and not re.search(
+        r"(?:^|[\\/])[A-Z]+\.md$", path[0]
+    )
+    return bool(label["report"] or own or document)
+
+
+def _location_sentence(sentence, edge):
+    """Tell whether a sentence says that the report was saved at a path that it names."""
+    for path in re.finditer(PATH, sentence):
+        before = sentence[: path.start()]
+        quote = max(
+            before.rfind('"') if before.count('"') % 2 else -1,
+            before.rfind("“") if before.rfind("“") > before.rfind("”") else -1,
+        )
+        if quote >= 0 and re.search(r"\w", before[quote:]):
+            continue  # somebody's words
+        words = " ".join(
+            re.sub(
+                r"[`*_\"'“”<>()\[\]]+",
+                " ",
+                before.replace("’", "'").replace("I've", "I have").replace("we've", "we have"),
+            ).split()
+        ).rstrip(" :：")
+        name = path[0].rstrip(".,;:)")
+        own = bool(re.fullmatch(OWN_FILE, name))
+        document = own or bool(re.search(rf"(?i){DOCUMENT_SUFFIXES}$", name))
+        if _is_placed(words, sentence[path.end() :], own, document, edge):
+            return True
+    return False
+
+
+def _is_placed(words, after, own, document, edge):
+    """Judge the words before and after a path: do they say that this report was put there?"""
+    if re.search(r"(?i)\b(?:not|never|earlier|previous|should|must|another|needs? to|don't|when|if)\b", words):
+        return False
+    if re.search(rf"(?i)(?:{SAVED_ELSEWHERE})", words + after) and (
+        own or document and re.search(rf"(?i){OWN_WORDS_ELSEWHERE}", words)
+    ):
+        return True
+    agent = re.match(r"(?i)[`\"'*)\s]*(?:by (?:the|an?)\b|every|each|nightly|hourly|daily|on every)", after)
+    nouns = rf"(?:{REPORT_NOUNS}|{OUTPUT_NOUNS})"
+    if re.search(
+        rf"(?i)\b(?:{OWN_WORDS}|the|a) (?:\w+ )?{REPORT_NOUNS} (?:is|are)(?: now)?(?: (?:at|in|under|here|called|named))(?: (?:{SAVED_LINKS}))*$",
+        words,
+    ):
+        return document and not agent
+    saved = re.search(rf"(?i)\b(?P<verb>{SAVED_WORDS})(?: (?:{SAVED_LINKS}))*$", words)
+    if not saved:
+        # "You'll find this report in X", "I have saved the full evaluation to X": the object comes after the verb.
+        told = re.search(
+            rf"(?i)\b(?:I|we|you)\b.* (?:find|see|open|access|read|view|saved|written|stored|exported|placed|put|created|wrote)"
+            rf" (?P<object>(?:[\w-]+ ){{1,6}}?)(?:to|at|in|as|under|into|here)(?: (?:{SAVED_LINKS}))*$",
+            words,
+        )
+        return bool(
+            told
+            and not agent
+            and (
+                own
+                or re.search(rf"(?i)\b{nouns}\b", told["object"])
+                or document
+                and re.search(r"(?i)\b(?:it|this)\b", told["object"])
+            )
+        )
+    subject = words[: saved.start()]
+    if own:
+        return not re.search(r"(?i)\b(?:an?|other|old|last) \w+ ?$", subject)
+    if agent:
+        return False
+    mine = re.search(rf"(?i)(?:^|\b(?:{OWN_WORDS}) (?:[\w-]+ )?){nouns}(?: itself)?(?P<verb> .*)?$", subject)
+    plain = re.search(
+        rf"(?i)(?:^|\bthe ){REPORT_NOUNS}(?: itself)? (?:has been|have been|was|is now|is|can be)(?: \w+ly)? $", subject
+    )
+    if re.search(r"(?i)\b(?:I|we)\b", subject) and not mine:
+        return document and not re.search(r"(?i)\b(?:model|data|code|config)\b", subject)
+    if mine and not re.search(rf"(?i)(?:^|\. ){OUTPUT_NOUNS} (?:is|are)\b", subject):
+        return (
+            bool(re.search(rf"(?i)\b(?:{OWN_WORDS})\b", subject) or not re.search(r"\b(?:is|are)\b", subject))
+            or document
+        )
+    if plain:
+        return document or edge
+    return (
+        not re.search(r"\w", subject)
+        and (document or edge)
+        and saved["verb"].lower() in ("saved", "written", "exported", "output", "stored", "delivered")
+    )
+
+
+# The registry: a spec's "type" to its factory; the spec's other keys are the factory's arguments.
+CRITERIA: dict = {
+    "exact_sections": exact_sections,
+    "min_sections": min_sections,
+    "min_bytes": min_bytes,
+    "min_lines": min_lines,
+    "no_placeholders": no_placeholders,
+    "has_impl_notes": has_impl_notes,
+    "no_file_path_refs": no_file_path_refs,
+}
+
+
+# ----------------------------------------------------------------------------------------------
+# Specs, the fixed suite, and the generated one
+# ----------------------------------------------------------------------------------------------
+
+QUALITY_SPECS = [{"type": "no_placeholders"}, {"type": "has_impl_notes"}, {"type": "no_file_path_refs"}]
+
+# id, what it is about, the task without its file, the file, the section criterion, bytes, lines
+FIXED_TASKS = [
+    (
+        "T_A",
+        "context engineering",
+        "Research the top 5 context engineering techniques used in production LLM agents",
+        "eval-context-engineering.md",
+        {"type": "exact_sections", "n": 5},
+        800,
+        15,
+    ),
+    (
+        "T_B",
+        "cost envelope",
+        "Research best practices for managing the cost envelope of AI agents in production",
+        "eval-cost-management.md",
+        {"type": "min_sections", "n": 3},
+        800,
+        15,
+    ),
+    (
+        "T_C",
+        "failure modes",
+        "Research the 3 most common failure modes of multi-agent AI systems",
+        "eval-agent-failure-modes.md",
+        {"type": "exact_sections", "n": 3},
+        600,
+        10,
+    ),
+    (
+        "T_D",
+        "context window",
+        "Research the top 3 strategies for managing the context window in production LLM applications",
+        "eval-context-window.md",
+        {"type": "exact_sections", "n": 3},
+        600,
+        10,
+    ),
+    (
+        "T_E",
+        "prompt injection",
+        "Research best practices for defending production AI systems against prompt injection",
+        "eval-prompt-injection.md",
+        {"type": "min_sections", "n": 3},
+        800,
+        15,
+    ),
+]
+
+
+class SuiteError(ValueError):
+    """Bad data; `faults` lists every fault in a line each, naming file, task and key."""
+
+    def __init__(self, faults):
+        super().__init__("\n".join(faults))
+        self.faults = list(faults)
+
+
+def criteria_from_specs(specs):
+    """Turn JSON specs (a list of {"type": ..., further arguments}) into checks; raises SuiteError naming each fault."""
+    if not isinstance(specs, list) or not specs:
+        raise SuiteError([f"must be a list of at least one criterion, not {specs!r}"])
+    checks, faults = [], []
+    for number, spec in enumerate(specs):
+        kind = spec.get("type") if isinstance(spec, dict) else None
+        if not isinstance(kind, str):
+            faults.append(f"[{number}]: must be an object with a type, not {spec!r}")
+        elif kind not in CRITERIA:
+            faults.append(f"[{number}]: unknown type {kind!r}; known: {', '.join(CRITERIA)}")
+        else:
+            try:
+                checks.append(CRITERIA[kind](**{k: v for k, v in spec.items() if k != "type"}))
+            except (TypeError, ValueError) as error:
+                faults.append(f"[{number}]: {kind}: {error}")
+    if faults:
+        raise SuiteError(faults)
+    return checks
+
+
+def fixed_suite(base=BASE):
+    """Return the five fixed tasks, saving below `base`: dicts with id, desc, task, output, criteria, criteria_specs, group."""
+    suite = []
+    for id, about, text, file, sections, size, lines in FIXED_TASKS:
+        specs = [sections, {"type": "min_bytes", "n": size}, {"type": "min_lines", "n": lines}, *QUALITY_SPECS]
+        output = f"{base.rstrip('/')}/{file}"
+        task = {"id": id, "desc": f"fixed: {about}", "task": f"{text} and save to {output}", "output": output}
+        suite.append(task | {"criteria": criteria_from_specs(specs), "criteria_specs": specs, "group": "fixed"})
+    return suite
+
+
+SUITE = fixed_suite()
+
+TEXT_KEYS = ("id", "desc", "task", "output", "persona", "raw_response")
+MAY_BE_EMPTY = ("desc", "raw_response")
+
+
+def load_generated_suite(path=GENERATED_FILE, base=BASE):
+    """Read generated tasks from a JSON file and return them in the form of SUITE.
+
+    Nothing in the file is trusted. All faults are gathered and raised at once as SuiteError; a file
+    with a fault yields no task. Tasks made for the default folder are moved to `base`. Keys beyond the
+    known ones are kept.
+    """
+    tasks = check_generated(_read_json(path), str(path), base)
+    return [task | {"criteria": criteria_from_specs(task["criteria_specs"]), "group": "generated"} for task in tasks]
+
+
+def _read_json(path):
+    """Parse a JSON file; raises SuiteError with one line on what is wrong with it."""
+
+    def no_repeats(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = {key for key in keys if keys.count(key) > 1}
+        if repeated:
+            raise ValueError(f"the key {min(repeated)!r} stands twice in one object")
+        return dict(pairs)
+
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file, object_pairs_hook=no_repeats)
+    except FileNotFoundError:
+        raise SuiteError([f"{path}: no such file; `python tinytroupe_tasks.py` writes {GENERATED_FILE}"]) from None
+    except OSError as error:
+        raise SuiteError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise SuiteError([f"{path}: not UTF-8 at byte {error.start}"]) from None
+    except RecursionError:
+        raise SuiteError([f"{path}: nested too deeply"]) from None
+    except ValueError as error:
+        raise SuiteError([f"{path}: not valid JSON: {error}"]) from None
+
+
+def check_generated(data, name, base=BASE):
+    """Return the tasks of parsed JSON, moved to `base`; raises SuiteError with every fault, each led by `name`."""
+    if not isinstance(data, list):
+        raise SuiteError([f"{name}: must be a JSON array of tasks, not {type(data).__name__}"])
+    if not data:
+        raise SuiteError([f"{name}: holds no tasks"])
+    faults, tasks = [], []
+    ids = {id.casefold(): "the fixed suite" for id, *_ in FIXED_TASKS}
+    outputs = {_resolved(f"{base}/{row[3]}").casefold(): f"fixed task {row[0]}" for row in FIXED_TASKS}
+    for number, task in enumerate(data):
+        where = f"{name}: task {number + 1}"
+        if not isinstance(task, dict):
+            faults.append(f"{where}: must be an object, not {_one_line(repr(task))}")
+            continue
+        id = task.get("id")
+        if isinstance(id, str) and id:
+            where += f" ({_one_line(id, 40)})"
+        before = len(faults)
+        for key in TEXT_KEYS:
+            value = task.get(key)
+            if key not in task:
+                faults.append(f"{where}: {key} is missing")
+            elif not isinstance(value, str):
+                faults.append(f"{where}: {key} must be a string, not {_one_line(repr(value))}")
+            elif not value.strip() and key not in MAY_BE_EMPTY:
+                faults.append(f"{where}: {key} is empty")
+            elif "\0" in value and key != "raw_response":
+                faults.append(f"{where}: {key} has a NUL character in it")
+        if "criteria_specs" not in task:
+            faults.append(f"{where}: criteria_specs is missing")
+        else:
+            try:
+                criteria_from_specs(task["criteria_specs"])
+            except SuiteError as error:
+                faults += [f"{where}: criteria_specs{'' if fault[0] == '[' else ' '}{fault}" for fault in error.faults]
+        if isinstance(id, str) and id:
+            if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", id):
+                faults.append(f"{where}: id may have letters, digits, '.', '_' and '-' only")
+            if id.casefold() in ids:
+                faults.append(f"{where}: id is taken by {ids[id.casefold()]}")
+            ids.setdefault(id.casefold(), f"task {number + 1}")
+        if isinstance(task.get("output"), str) and task["output"].strip() and "\0" not in task["output"]:
+            task = _moved(task, base)
+            place = _resolved(task["output"])
+            if not place.startswith(_resolved(base).rstrip(os.sep) + os.sep):
+                faults.append(
+                    f"{where}: output {task['output']!r} is outside the base folder {base} (set another with --base)"
+                )
+            elif place.casefold() in outputs:
+                faults.append(f"{where}: output {task['output']!r} is that of {outputs[place.casefold()]}")
+            outputs.setdefault(place.casefold(), f"task {number + 1}")
+        if len(faults) == before:
+            tasks.append(task)
+    if faults:
+        raise SuiteError(faults)
+    return tasks
+
+
+def _resolved(path):
+    return os.path.realpath(os.path.expanduser(path))
+
+
+def _moved(task, base):
+    """Move a task that saves below the default folder to `base`, in its output and in its text."""
+    if base == BASE or not task["output"].startswith(BASE + "/"):
+        return task
+    output = base.rstrip("/") + task["output"][len(BASE) :]
+    text = task.get("task")
+    return task | {"output": output, "task": text.replace(task["output"], output) if isinstance(text, str) else text}
+
+
+# ----------------------------------------------------------------------------------------------
+# Running an agent and checking what it wrote
+# ----------------------------------------------------------------------------------------------
+
+KILL_GRACE = 5.0  # seconds between asking an agent to stop and killing it
+SHOWN_LOG_LINES = 3
+
+
+def check_task(task, seconds=0.0, exit_status=None):
+    """Check the report that a task's output holds now; return the task's result.
+
+    A result is a dict: `id`, `group`, `persona`, `status` ("passed", "failed" or "error"), `score` (0.0 to
+    1.0, criteria passed / criteria), `seconds`, `exit_status`, `error` (None or a line) and `criteria`
+    (dicts with `name`, `passed` and `detail`; empty on an error).
+    """
+    path = os.path.expanduser(task["output"])
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            return _result(task, [], f"unreadable: {path} is not a file", seconds, exit_status)
+        with open(path, "rb") as file:
+            content = file.read().decode("utf-8")
+    except FileNotFoundError:
+        return _result(task, [], f"no report at {path}", seconds, exit_status)
+    except UnicodeDecodeError as error:
+        return _result(task, [], f"not UTF-8: byte {error.start} of {path}", seconds, exit_status)
+    except OSError as error:
+        return _result(task, [], f"unreadable: {path}: {error.strerror}", seconds, exit_status)
+    rows = []
+    for check in task["criteria"]:
+        try:
+            passed, detail = check(content)
+        except Exception as error:  # a user's own criterion; a broken judge is no verdict
+            return _result(
+                task, [], f"criterion {check.__name__} raised {type(error).__name__}: {error}", seconds, exit_status
+            )
+        rows.append({"name": check.__name__, "passed": bool(passed), "detail": str(detail)})
+    return _result(task, rows, None, seconds, exit_status)
+
+
+def _result(task, rows, error, seconds, exit_status):
+    passed = sum(row["passed"] for row in rows)
+    status = "error" if error else "passed" if passed == len(rows) else "failed"
+    return {
+        "id": task["id"],
+        "group": task.get("group", "fixed"),
+        "persona": task.get("persona"),
+        "status": status,
+        "score": 0.0 if error else passed / len(rows),
+        "seconds": round(seconds, 3),
+        "exit_status": exit_status,
+        "error": error,
+        "criteria": rows,
+    }
+
+
+def agent_words(agent, task):
+    """Return the argument list that runs `agent` (a command line) on a task.
+
+    The template is split first and filled afterwards, so a task's text is always one argument or a part
+    of one. Raises ValueError for a template that can't be split.
+    """
+    import shlex
+
+    values = {"{task}": task["task"], "{output}": os.path.expanduser(task["output"])}
+    words = shlex.split(agent)
+    filled = [re.sub(r"\{(?:task|output)\}", lambda found: values[found[0]], word) for word in words]
+    return filled if any("{task}" in word for word in words) else [*filled, task["task"]]
+
+
+def run_task(task, agent, timeout=900.0, capture=False, log_dir=None, running=None):
+    """Run an agent on one task, then check the report; return the result (see check_task).
+
+    `agent` is a command line with {task} and {output}, `timeout` is in seconds, `capture` saves what the
+    agent prints as the report. What it prints otherwise goes to `log_dir`/<id>.log. `running` is a set
+    in which the process stands while it runs, for a caller who may have to end it.
+    """
+    import subprocess
+    import tempfile
+    import time
+
+    path = os.path.expanduser(task["output"])
+    log_dir = log_dir or tempfile.mkdtemp(prefix="eval-logs-")
+    start = time.monotonic()
+
+    def failed(error, exit_status=None):
+        return _result(task, [], error, time.monotonic() - start, exit_status)
+
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.makedirs(log_dir, exist_ok=True)
+        before = _mark(path)
+        log = open(os.path.join(log_dir, f"{task['id']}.log"), "wb")
+        printed = tempfile.TemporaryFile() if capture else log
+    except OSError as error:
+        return failed(f"cannot prepare the run: {error}")
+    with log, printed:
+        # A group of its own, so that the agent's children can be ended with it (0x200: the same on Windows).
+        group: dict = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}
+        try:
+            words = agent_words(agent, task)
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=log, **group)
+        except (OSError, ValueError) as error:
+            return failed(f"cannot start the agent: {error}")
+        if running is not None:
+            running.add(process)
+        try:
+            exit_status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            end_process(process)
+            return failed(f"timeout after {timeout:g} s{_last_lines(log.name)}", process.returncode)
+        except BaseException:
+            end_process(process)
+            raise
+        finally:
+            if running is not None:
+                running.discard(process)
+        if capture:
+            printed.seek(0)
+            text = printed.read()
+            if text.strip():
+                write_whole(path, text)
+    seconds = time.monotonic() - start
+    if _mark(path, set_back=False) == before:
+        shown = f"exit status {exit_status}, " if exit_status else ""
+        stale = "stale: the report there is from before this run" if before else f"no report at {path}"
+        return _result(task, [], shown + stale + _last_lines(log.name), seconds, exit_status)
+    return check_task(task, seconds, exit_status)
+
+
+def _mark(path, set_back=True):
+    """Return what changes when a file is written; None for no file.
+
+    The old report's time of change is set back by a moment first: a rewrite with the same bytes within
+    the file system's clock tick would otherwise look like no write at all.
+    """
+    try:
+        if set_back:
+            seen = os.stat(path)
+            os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns - 1_000_000_000))
+    except OSError:
+        pass
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return seen.st_mtime_ns, seen.st_size, seen.st_ino
+
+
+def end_process(process):
+    """End an agent with every process that it started: ask first, kill after KILL_GRACE seconds."""
+    import signal
+    import subprocess
+
+    def send(name, alone):
+        try:
+            if os.name == "posix":
+                os.killpg(process.pid, getattr(signal, name))
+            else:
+                alone()
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    send("SIGTERM", process.terminate)
+    try:
+        process.wait(KILL_GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    # The leader may be gone while others of its group still run.
+    send("SIGKILL", process.kill)
+    process.wait()
+
+
+def _last_lines(path):
+    """Return the last lines of a log, as the tail of an error message."""
+    with open(path, "rb") as file:
+        file.seek(max(0, os.path.getsize(path) - 4000))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    lines = [_one_line(line, 200) for line in lines if line.strip()][-SHOWN_LOG_LINES:]
+    return f"; it printed: {' | '.join(lines)}" if lines else ""
+
+
+def write_whole(path, data):
+    """Write bytes or text to a file by way of a temporary one beside it, so that no half file is ever seen."""
+    path = os.path.realpath(os.path.expanduser(path))
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data.encode("utf-8", "replace") if isinstance(data, str) else data)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir=None, on_result=None):
+    """Run an agent over tasks (or, without one, check the reports that exist) and return the run as JSON-able data.
+
+    The run is a dict: `score` (0.0 to 1.0, the mean over its tasks), `scores` (the same a group), `tasks`
+    (results in the order of `tasks`) and `interrupted`. `jobs` tasks run side by side; `on_result` is
+    called with each result as it comes. On Ctrl-C the agents are ended and what is done is returned.
+    """
+    import concurrent.futures
+    import threading
+
+    running: set = set()
+    done: dict = {}
+    interrupted = False
+    pool = concurrent.futures.ThreadPoolExecutor(max_workers=jobs)
+
+    def work(task):
+        return check_task(task) if agent is None else run_task(task, agent, timeout, capture, log_dir, running)
+
+    futures = {pool.submit(work, task): number for number, task in enumerate(tasks)}
+    try:
+        for future in concurrent.futures.as_completed(futures):
+            done[futures[future]] = future.result()
+            if on_result:
+                on_result(done[futures[future]])
+    except KeyboardInterrupt:
+        interrupted = True
+        pool.shutdown(wait=False, cancel_futures=True)
+        # A worker may be just about to start its agent, so look until the last worker is through.
+        while not all(future.done() for future in futures):
+            for ending in [threading.Thread(target=end_process, args=(process,)) for process in list(running)]:
+                ending.start()
+            concurrent.futures.wait(futures, timeout=0.2)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    results = [done[number] for number in sorted(done)]
+    scores = {
+        group: _mean([r["score"] for r in results if r["group"] == group])
+        for group in sorted({r["group"] for r in results})
+    }
+    return {
+        "score": _mean([r["score"] for r in results]),
+        "scores": scores,
+        "tasks": results,
+        "interrupted": interrupted,
+    }
+
+
+def _mean(values):
+    return sum(values) / len(values) if values else 0.0
+
+
+# ----------------------------------------------------------------------------------------------
+# Showing results: table, JUnit XML, HTML
+# ----------------------------------------------------------------------------------------------
+
+PIPED_WIDTH = 140  # columns of a table that no terminal is there to bound
+STATUS_STYLES = {"passed": "green", "failed": "yellow", "error": "red"}
+
+
+def console_for(file):
+    """Return a rich console on a stream; its tables keep a fixed width when the stream is piped."""
+    from rich.console import Console
+
+    console = Console(file=file, highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(file=file, highlight=False, width=PIPED_WIDTH)
+
+
+def results_table(run):
+    """Return the rich table of a run: a row a task, with each failed criterion or the error."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("task", "status", "score", "seconds", "exit", "what is wrong", title=None)
+    for result in run["tasks"]:
+        wrong = (
+            [result["error"]]
+            if result["error"]
+            else [f"{c['name']}: {c['detail']}" for c in result["criteria"] if not c["passed"]]
+        )
+        exit_status = "" if result["exit_status"] is None else str(result["exit_status"])
+        cells = [
+            result["id"],
+            result["status"],
+            f"{result['score']:.3f}",
+            f"{result['seconds']:.1f}",
+            exit_status,
+            "\n".join(wrong),
+        ]
+        table.add_row(
+            *(Text(cell, style=STATUS_STYLES[result["status"]] if n == 1 else "") for n, cell in enumerate(cells))
+        )
+    return table
+
+
+def summary_line(run):
+    """Return one line on a run: tasks by status, and the score, whole and a group."""
+    counts = [(status, sum(r["status"] == status for r in run["tasks"])) for status in STATUS_STYLES]
+    scores = (
+        ", ".join(f"{group} {score:.3f}" for group, score in run["scores"].items()) if len(run["scores"]) > 1 else ""
+    )
+    told = ", ".join(f"{n} {status if status != 'error' or n == 1 else 'errors'}" for status, n in counts)
+    return f"{_count(len(run['tasks']), 'task')}: {told}; score {run['score']:.3f}{f' ({scores})' if scores else ''}"
+
+
+def junit_xml(run):
+    """Return a run as JUnit XML: a suite a group, a case a task, failed criteria as failure, errors as error."""
+    from xml.etree import ElementTree
+
+    def clean(text):
+        return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+
+    root = ElementTree.Element("testsuites", name="eval_suite")
+    for group in run["scores"]:
+        results = [r for r in run["tasks"] if r["group"] == group]
+        suite = ElementTree.SubElement(root, "testsuite", name=group, tests=str(len(results)))
+        for attribute, status in (("failures", "failed"), ("errors", "error")):
+            suite.set(attribute, str(sum(r["status"] == status for r in results)))
+        for result in results:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=group, name=result["id"], time=f"{result['seconds']:.3f}"
+            )
+            wrong = [f"{c['name']}: {c['detail']}" for c in result["criteria"] if not c["passed"]]
+            if result["status"] == "error":
+                ElementTree.SubElement(case, "error", message=clean(result["error"]))
+            elif wrong:
+                ElementTree.SubElement(case, "failure", message=clean(wrong[0])).text = clean("\n".join(wrong))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def results_html(run):
+    """Return a run as one HTML page: the summary and the table."""
+    import io
+
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), record=True, width=PIPED_WIDTH, highlight=False)
+    console.print(summary_line(run), results_table(run), markup=False, sep="\n")
+    return console.export_html(clear=True)
+
+
+# ----------------------------------------------------------------------------------------------
+# Command line
+# ----------------------------------------------------------------------------------------------
+
+
+def positive(kind):
+    """Return an argparse type for a number (int or float) above zero."""
+
+    def convert(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"must be a {'whole ' if kind is int else ''}number above 0, not {text!r}")
+        return value
+
+    return convert
+
+
+def parse_args(argv):
+    parser = argparse.ArgumentParser(
+        prog="eval_suite.py",
+        description="Score an AI agent on a suite of research tasks, and judge the reports it writes.",
+        epilog="exit status: 0 all passed, 1 something failed, 2 wrong usage or bad data, 130 interrupted",
+    )
+    parser.add_argument(
+        "--agent",
+        metavar="CMD",
+        help="command line that runs the agent; {task} and {output} are filled in (default: $EVAL_AGENT)",
+    )
+    parser.add_argument("--fast", action="store_true", help="run no agent, only check the reports that exist")
+    parser.add_argument(
+        "--generated",
+        nargs="?",
+        const=GENERATED_FILE,
+        metavar="PATH",
+        help=f"add the generated tasks (default file {GENERATED_FILE})",
+    )
+    parser.add_argument("--tasks", metavar="IDS", help="only these tasks, by id, separated by commas")
+    parser.add_argument("--capture", action="store_true", help="the report is what the agent prints on stdout")
+    parser.add_argument("--score", action="store_true", help="print only the score on stdout, all else on stderr")
+    parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
+    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
+    parser.add_argument("--html", metavar="FILE", help="write the results as an HTML page")
+    parser.add_argument("--base", default=BASE, metavar="DIR", help=f"folder of the reports (default {BASE})")
+    parser.add_argument(
+        "--timeout",
+        type=positive(float),
+        default=900.0,
+        metavar="S",
+        help="seconds that one task may take (default 900)",
+    )
+    parser.add_argument("--jobs", type=positive(int), default=1, metavar="N", help="tasks run side by side (default 1)")
+    parser.add_argument(
+        "--log-dir", metavar="DIR", help="folder for what the agent prints (default: a new temporary one)"
+    )
+    args = parser.parse_args(argv)
+
+    if args.agent is not None and args.fast:
+        parser.error("--agent runs the agent and --fast runs none; give one of them")
+    if args.capture and args.fast:
+        parser.error("--capture needs an agent to run; --fast runs none")
+    args.agent = None if args.fast else args.agent if args.agent is not None else os.environ.get("EVAL_AGENT") or None
+    if not args.fast and args.agent is None:
+        parser.error(
+            "nothing to score: give an agent (--agent 'my-agent {task}', or EVAL_AGENT), or --fast to check the reports that exist"
+        )
+    if args.agent is not None:
+        _check_agent(args.agent, parser)
+    for flag in ("json", "junit", "html"):
+        path = getattr(args, flag)
+        folder = os.path.dirname(os.path.abspath(os.path.expanduser(path or "")))
+        if path is not None and (not path or os.path.isdir(path) or not os.access(folder, os.W_OK | os.X_OK)):
+            parser.error(f"--{flag}: {path!r} is no file that can be written; name one in a folder that exists")
+    return args
+
+
+def _check_agent(agent, parser):
+    """Refuse an agent command line that could not start for any task."""
+    import shlex
+    import shutil
+
+    try:
+        words = shlex.split(agent)
+    except ValueError as error:
+        parser.error(f"--agent: {agent!r} can't be split into words: {error}")
+    if not words:
+        parser.error("--agent is empty; give a command line such as 'my-agent {task}'")
+    if "{" not in words[0] and shutil.which(os.path.expanduser(words[0])) is None:
+        parser.error(f"--agent: there is no program {words[0]!r} on the PATH; give its full path, or install it")
+
+
+def select_tasks(args):
+    """Return the tasks that the arguments ask for; raises SuiteError."""
+    tasks = fixed_suite(args.base)
+    if args.generated is not None:
+        tasks += load_generated_suite(args.generated, args.base)
+    if args.tasks is None:
+        return tasks
+    wanted = [id for id in re.split(r"[,\s]+", args.tasks) if id]
+    known = {task["id"]: task for task in tasks}
+    unknown = [id for id in wanted if id not in known]
+    if unknown or not wanted:
+        hint = "" if args.generated is not None else "; --generated adds the generated ones"
+        raise SuiteError(
+            [
+                f"--tasks: no task {', '.join(map(repr, unknown)) or 'named'}; there are {_one_line(', '.join(known), 300)}{hint}"
+            ]
+        )
+    return [known[id] for id in dict.fromkeys(wanted)]
+
+
+def main(argv=None):
+    """Run the command line; return the exit status (see the epilog of --help)."""
+    import signal
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a detail may quote what this terminal can't show
+    args = parse_args(argv)
+    try:
+        tasks = select_tasks(args)
+    except SuiteError as error:
+        print("\n".join(f"eval_suite.py: {fault}" for fault in error.faults), file=sys.stderr)
+        return 2
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:
+        pass  # not in the main thread, where signals are somebody else's
+    run = _run_with_progress(tasks, args)
+    return _show(run, len(tasks), args)
+
+
+def _run_with_progress(tasks, args):
+    """Run the tasks, telling on stderr how far they are: a bar on a terminal, else a line a task."""
+    import tempfile
+
+    log_dir = args.log_dir or (tempfile.mkdtemp(prefix="eval-logs-") if args.agent else None)
+    options = {"timeout": args.timeout, "jobs": args.jobs, "capture": args.capture, "log_dir": log_dir}
+    if args.fast:
+        return score_suite(tasks)
+    if not sys.stderr.isatty():
+        return score_suite(
+            tasks, args.agent, on_result=lambda r: print(_progress_line(r), file=sys.stderr, flush=True), **options
+        )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[counts]}"),
+    )
+    counts, waiting = dict.fromkeys(STATUS_STYLES, 0), [task["id"] for task in tasks]
+    with Progress(*columns, console=console_for(sys.stderr), transient=True) as progress:
+        bar = progress.add_task(waiting[0], total=len(tasks), counts="")
+
+        def on_result(result):
+            counts[result["status"]] += 1
+            waiting.remove(result["id"])
+            told = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+            progress.update(bar, advance=1, counts=told, description=", ".join(waiting[: args.jobs]) or "done")
+
+        return score_suite(tasks, args.agent, on_result=on_result, **options)
+
+
+def _progress_line(result):
+    return f"{result['id']}: {result['status']}, score {result['score']:.3f}, {result['seconds']:.1f} s" + (
+        f" ({result['error']})" if result["error"] else ""
+    )
+
+
+def _show(run, asked, args):
+    """Print and write a run; return the exit status."""
+    console = console_for(sys.stderr if args.score else sys.stdout)
+    console.print(results_table(run))
+    console.print(summary_line(run), markup=False)
+    if run["interrupted"]:
+        print(f"interrupted: {len(run['tasks'])} of {_count(asked, 'task')} done", file=sys.stderr)
+    writers = {
+        "json": lambda: json.dumps(run, indent=2, ensure_ascii=False) + "\n",
+        "junit": lambda: junit_xml(run),
+        "html": lambda: results_html(run),
+    }
+    status = 130 if run["interrupted"] else 0 if all(r["status"] == "passed" for r in run["tasks"]) else 1
+    for flag, text in writers.items():
+        path = getattr(args, flag)
+        if path is not None:
+            try:
+                write_whole(path, text())
+            except OSError as error:
+                print(f"eval_suite.py: --{flag}: {path} cannot be written: {error.strerror}", file=sys.stderr)
+                status = 2
+    if args.score and not run["interrupted"]:
+        print(f"{run['score']:.3f}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
