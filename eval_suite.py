@@ -999,6 +999,354 @@ CRITERIA: dict = {
 
 
 # ----------------------------------------------------------------------------------------------
+# Deriving criteria from a task's text
+# ----------------------------------------------------------------------------------------------
+
+SMALL_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+NUMBER = (
+    r"(?:half[- ]a[- ]dozen|(?:a )?half[- ]dozen|(?:a|one|two|three|four) dozen|dozen|\d+"
+    rf"|(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(SMALL_NUMBERS[1:10])}))?|{'|'.join(reversed(SMALL_NUMBERS[1:]))})"
+)
+LARGEST_COUNT = 200  # a larger number is a year, a size or a name, never a number of sections
+
+RANKING = "top|best|worst|leading|main|key|major|biggest|largest|greatest|strongest|hottest|foremost|primary|most important|most common"
+SUPERLATIVE = r"(?:most|least|best|worst|top|leading|main|key|major|biggest|largest|greatest|foremost|(?!(?:inter|for|qu|t|w|r|b|n|p|g|d|arr|harv|requ|man|cont|prot|inv)est\b)[a-z]{2,}est)"
+REQUEST_VERBS = (
+    r"(?:analy[sz]e|assemble|assess|benchmark|break down|build|catalog(?:ue)?|choose|collect|compar(?:e|es|ing)|compile|contrast|cover(?:s|ing)?"
+    r"|come up with|create|critique|curate|deliver|dig (?:up|into|out)|describ(?:e|es|ing)|detail(?:ing)?|discuss(?:ing)?|dissect|document(?:ing)?|draft|enumerate|evaluat(?:e|es|ing)|examin(?:e|es|ing)"
+    r"|explain(?:s|ing)?|explor(?:e|es|ing)|find|focus(?:es|ing)? on|gather|generate|give|help (?:me|us) (?:understand|learn|choose|compare|see)|highlight(?:s|ing)?|identif(?:y|ies|ying)|illustrate|inspect|investigat(?:e|es|ing)|know about|learn(?: about)?|list(?:s|ing)?|locate"
+    r"|look(?:ing)? (?:at|into|up|for)|make|map(?: out)?|name|need|offer|outlin(?:e|es|ing)|pick|prepare|present(?:s|ing)?|prioriti[sz]e|produce|profil(?:e|es|ing)|propose|provide|pull together|put (?:together|forward)|supply|talk (?:me|us) through|test(?:-drive)?|try|walk(?: (?:me|us|[\w ]{1,30}?))? through"
+    r"|rank(?:s|ing)?|recommend|report(?: on)?|research|return|review(?:s|ing)?|score|search (?:the web |online )?for|select|send|share|shortlist|show|sketch|source|spot|stud(?:y|ies|ying)"
+    r"|suggest|summari[sz](?:e|es|ing)|survey|tabulate|tell|track down|uncover|want|weigh|write(?: up| about)?|are|were)"
+)
+LIST_NOUNS = (
+    r"(?:lists?|checklist|set|sets|comparison|overview|selection|round-?up|roundup|total|collection|catalog(?:ue)?|summary|analysis|survey|review"
+    r"|shortlist|rundown|report|breakdown|ranking|evaluation|profiles?|descriptions?|explanations?|examples?|inventory|series|sample|index|digest|deep dive|study|examination|table)"
+)
+BETWEEN_VERB_AND_NUMBER = r"(?:me|us|up|on|out|about|into|exactly|precisely|just|only|all|the|these|those|my|our|your|what|which|for|at|and|a|full|total|of|together|in|detail|at least one of|how)"
+# A number before one of these measures something.
+UNITS = (
+    r"(?:(?:consecutive|full|whole|straight|working|business|calendar|fiscal|academic|printed|short|long|more) )?"
+    r"(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?|decades?|centur(?:y|ies)|quarters?|sprints?|nights?|mornings?|weekends?|fortnights?|semesters?"
+    r"|pages?|words?|paragraphs?|sentences?|characters?|lines?|tokens?|slides?|bullets?|percent|per ?cent|pct|percentage|bps|basis"
+    r"|[kmgtp]i?b|gigabytes?|megabytes?|terabytes?|kilobytes?|bytes?|bits?|gbps|mbps|[mnu]s|msec|hz|[mg]hz|watts?|kw|mw|kwh|volts?|amps?|cores?|vcpus?"
+    r"|km|kilometers?|kilometres?|met(?:er|re)s?|miles?|feet|foot|ft|inch(?:es)?|cm|mm|kg|kilos?|grams?|pounds?|lbs?|tons?|tonnes?|lit(?:er|re)s?|gallons?|ounces?|acres?|hectares?|sq|square"
+    r"|degrees?|dollars?|euros?|cents?|usd|eur|gbp|yen|bucks|million|billion|trillion|thousand|hundred|grand|[km]|bn|am|pm|o'clock|times|fold|x)"
+)
+# "A ten-item reading list": the hyphenated noun is the thing that is counted.
+COUNTED_HYPHENS = (
+    r"-(?:item|point|step|question|entry|tip|section|recipe|option|idea|stop) (?:[\w-]+ ){0,2}?(?:list|checklist|guide|plan|roadmap"
+    r"|playbook|itinerary|questionnaire|quiz|survey|faq|agenda|shortlist|digest|summary|brief|report|tutorial|walkthrough|rubric|outline|syllabus|glossary|script|primer|template|assessment)\b"
+)
+METRICS = r"\s+(?:error|accuracy|recall|precision|hit|score|metric|prediction|percentile)"
+APPROXIMATE = (
+    r"(?:at least|at most|more than|less than|fewer than|over|under|up to|no more than|no less than|no fewer than|not more than|minimum of|maximum of|minimum|maximum|min|max"
+    r"|above|below|(?<!write )(?<!report )(?<!learn )(?<!brief )(?<!know )(?<!me )(?<!us )(?<!talk )about|around|roughly|approximately|approx\.?|some|nearly|almost|circa|ca\.|exceeding|beyond|as many as|upwards of|in excess of|close to|or|to|and up to|~|≈|>=?|<=?|≥|≤|the other|another)"
+)
+OPEN_ENDED = "or more|or so|or fewer|or less|plus|odd|at most|at least|max|maximum|minimum|and up|and above|ish"
+# Words before a number that make it part of a name, in lower case too.
+NAMING = (
+    r"(?:python|java|node|react|angular|vue|postgres|postgresql|mysql|ubuntu|debian|windows|ios|android|macos|gpt|llama|claude|gemini|mistral|qwen|phi|type|section"
+    r"|chapter|phase|level|tier|version|ver\.?|v|step|stage|part|volume|series|web|industry|class|category|grade|layer|rule|article|title|episode|season|day|week|month|year|q"
+    r"|figure|table|appendix|generation|gen|sprint|release|line|page|port|route|area|zone|scope|basel|iso|soc|covid|http|ipv|oauth|tls|usb|wifi|pci|catch|formula|terminal|gate|room|route|highway|interstate|apollo|option|paragraph|clause|no\.?|number|#)"
+)
+TOOL_VERBS = r"(?:us(?:e|es|ing)|consult(?:ing)?|read(?:ing)?|cit(?:e|es|ing)|interview(?:ing)?|via|query(?:ing)?|search(?:ing)?|check(?:ing)?|ask(?:ing)?|spend(?:ing)?|based on|drawing on)"
+# "Pick six and review them", "evaluate 7", "compare these three: ...": the things were named before.
+STANDS_ALONE = r"(?i)(?: of (?:them|these|those|its|the)\b| and [\w ]{1,40}\b(?:them|each|it)\b|[.;:]|$| please\b)"
+NO_ORDER = (
+    r"(?:Use|Using|Consult|Read|Cite|Interview|Query|Search|Check|Ask|Spend|Within|After|Before|For|In|Over|With|At|Since|Per|Under|Between"
+    r"|About|Some|Every|Our|My|The|These|Those|Across|By|From|On|Of|To|Until|During|Given|If|When|While|As|Once|Through|Only|Last|Next|Past|First|One|Big|Have|Let|Get|Do|Does|Did|Can|Could|Is|Are|Would|Will|Should|How|Why|Where|Who)"
+)
+MEMBERSHIP = r"(?:(?<!look )(?<!dig )(?<!delve )into|from|enter(?:s|ed|ing)?|join(?:s|ed|ing)?|reach(?:es|ed|ing)?|crack(?:s|ed|ing)?|made|makes?|break(?:s|ing)? into|broke into|in|among|amongst|within|outside|one of|part of|rank(?:s|ed|ing)? (?:in|among)|stay(?:s|ed)?|remain(?:s|ed)?|left|leave|leaving|out of|inside|hit(?:s|ting)?)"
+
+
+def _extract_count(task_text):
+    """Return the exact number of items that a task asks for, or None; an unsure number is None."""
+    found = _find_count(task_text)
+    return found[0] if found else None
+
+
+def _find_count(task_text):
+    """Return (the number of items asked for, the words that say so), or None.
+
+    Every number in the text is judged by its neighbours, and a number that measures, names, ranks or
+    bounds something is passed over. Of what is left, "each of the 5" decides; then "top 5" and
+    "5 most"; then a number of things after a verb that asks for them. Two that disagree give None.
+    """
+    text = _without_files(unicodedata.normalize("NFKC", task_text))
+    numbers = [m for m in re.finditer(rf"(?i)(?<![\w.,$€£¥#/@])(?<!\d[-–]){NUMBER}(?![\w%+/]|[.,:]\d|°)", text)]
+    ranked: list = []
+    plain: list = []
+    for match in numbers:
+        kind = _judge(text, match)
+        if kind == "each":
+            return _number(match[0]), _phrase(text, match)
+        if kind:
+            (ranked if kind == "ranked" else plain).append(match)
+    for group in (ranked, plain):
+        values = {_number(m[0]) for m in group}
+        if len(values) == 1 and not (group is plain and len(group) > 1):
+            return values.pop(), _phrase(text, group[0])
+        if group:
+            return None
+    return None
+
+
+def _without_files(text):
+    """Cut the order to save, and every file name and path, from a task."""
+    order = r"(?:and |then )*(?:save|store|export|write|put|output)(?: (?:it|them|this|that|the (?:results?|report|findings|output)|your (?:report|findings)|everything))?(?: (?:to|as|in|into|under|at))?"
+    text = re.sub(rf"(?i)[,;]?\s*\b{order} [`\"'“]?\S*\.(?:md|markdown|txt|html|pdf|docx?)\b[`\"'”]?", " ", text)
+    text = re.sub(r"\S*[\\/~]\S*[\\/]\S*|\S+\.(?:md|markdown|txt|html|pdf|docx?|csv|json|ya?ml)\b", "", text)
+    return " ".join(text.split())
+
+
+def _number(words):
+    """Return the value of a number in digits or words."""
+    words = words.lower().replace("-", " ")
+    if words.isdigit():
+        return int(words)
+    if "dozen" in words:
+        first = words.split()[0]
+        return 6 if "half" in words else 12 * (SMALL_NUMBERS.index(first) if first in SMALL_NUMBERS else 1)
+    parts = words.split()
+    values = [(TENS.index(p) + 2) * 10 if p in TENS else SMALL_NUMBERS.index(p) for p in parts]
+    return sum(values)
+
+
+def _phrase(text, match):
+    """Return the number with the words around it that made it a count, for the task's `count_from`."""
+    before = re.search(
+        rf"(?i)(?:(?:each of )?(?:the )?(?:{RANKING})|each of(?: the| these| our)?)[ -]$", text[: match.start()]
+    )
+    after = re.match(rf"(?i){COUNTED_HYPHENS}|(?: (?:{SUPERLATIVE})(?: [\w-]+)?| [\w-]+)?", text[match.end() :])
+    ranked = before and not before[0].lower().startswith("each")
+    words = (before[0] if before else "") + match[0] + ("" if ranked or not after else after[0])
+    return re.sub(r"^the ", "", words.strip(), flags=re.IGNORECASE)
+
+
+def _judge(text, match):
+    """Judge one number of a task by its neighbours: "each", "ranked" or "plain" for a count of items, else None."""
+    words, left, right = match[0], text[: match.start()], text[match.end() :]
+    value = _number(words)
+    ranking = re.search(rf"(?i)\b(?:{RANKING})[ -]$", left)
+    counted_hyphen = not ranking and re.match(rf"(?i){COUNTED_HYPHENS}", right)
+    previous = (re.search(r"([\w'’.+#-]+)[ -]$", left) or ["", ""])[1]
+    if not (2 if words.isalpha() else 1) <= value <= LARGEST_COUNT:
+        return None
+    if re.match(r"[-‐‑–—]\w", right) and not counted_hyphen or re.search(r"\w[-‐‑]$", left) and not ranking:
+        return None
+    if re.match(rf"(?i)\s*(?:-|–|—|to|or|through|~)\s*{NUMBER}\b|\s+(?:{OPEN_ENDED})\b|-ish", right):
+        return None
+    if re.search(rf"(?i)(?:^|[\s(]){APPROXIMATE}\s*(?:a |the |of )?$|\bbetween (?:{NUMBER} and )?$", left):
+        return None
+    if re.match(rf"(?i)\s*[%$€]|\s+{UNITS}\b(?!-)|{METRICS}", right):
+        return None
+    if re.fullmatch(rf"(?i){NAMING}", previous) or _is_name(left, previous, words, right, bool(ranking)):
+        return None
+    if re.search(rf"(?i)\b{MEMBERSHIP} (?:(?:the )?(?:[\w'’.-]+ ){{0,3}}?(?:{RANKING})[ -]|the )$", left):
+        return None
+    if re.search(rf"(?i)\b(?:each|every one) of (?:the |these |those |our |my |your )?(?:{RANKING})? ?$", left):
+        return "each"
+    if re.search(rf"(?i)\b{TOOL_VERBS} (?:the |my |our )?(?:(?:{RANKING}) )?$", left):
+        return None
+    part_of_each = r"(?i)[^,.;]*\b(?:each|per|apiece)\b"
+    if re.search(rf"(?i)\b(?:with|give|and|list|include|including|plus) (?:(?:{RANKING}) )?$", left) and re.match(
+        part_of_each, right
+    ):
+        return None
+    if ranking:
+        return "ranked" if _is_ranked_list(left[: ranking.start()], ranking[0], right) else None
+    if re.match(rf"(?i)\s+{SUPERLATIVE}\b", right):
+        return "ranked" if _names_things(right) else None
+    bracketed = (
+        re.search(r"(?i)\((?:exactly|just|only|precisely) $", left)
+        or left.endswith("(")
+        and re.match(
+            r"(?i)(?: of them| only| in all|, no more|, please| (?:picks|items|entries|examples|options)\))", right
+        )
+    )
+    if counted_hyphen or bracketed or re.match(r"(?i)\s+(?:in total|total|altogether)\b", right):
+        return "ranked"
+    if re.search(r"(?i)\b(?:for (?:each|every)|each (?:with|having))\b[^.;!?]*$", left):
+        return None
+    verb = rf"\b(?:{REQUEST_VERBS}|which|what) (?:{BETWEEN_VERB_AND_NUMBER} )*$"
+    if re.search(
+        rf"(?i){verb}|\b(?:exactly|{LIST_NOUNS} of) (?:the )?$|(?:^|[.!?:;,(]\s+)(?:(?:exactly|just|only) )?$", left
+    ):
+        named_before = re.search(rf"(?i){verb}", left) and re.match(STANDS_ALONE, right)
+        return "plain" if _names_things(right) or named_before else None
+    # Any word that opens a sentence may be the verb of an order: "Supply twelve icebreakers".
+    order = re.fullmatch(r"(?:.*[.!?:;] )?([A-Z][a-z]+(?:-[a-z]+)?) ", left)
+    return (
+        "plain" if order and words.isalpha() and not re.fullmatch(NO_ORDER, order[1]) and _names_things(right) else None
+    )
+
+
+def _is_ranked_list(left, ranking, right):
+    """Tell "the top 5 tools" and "a top-5 list" from "a top-5 city" and "why do top 3 results win"."""
+    if re.search(r"(?i)\b(?:do|does|did|why|is|can|will|should|that|when|how) $", left) or re.match(
+        r"(?i)\s+(?:radio|music|hits|chart|pop)\b", right
+    ):
+        return False
+    if not ranking.endswith("-") and not re.search(r"(?i)\ban? $", left):
+        return True
+    return bool(
+        re.match(
+            r"(?i)\s+(?:[\w-]+ ){0,2}?(?:list|of|ranking|round-?up|guide|comparison|rundown|overview|shortlist)\b",
+            right,
+        )
+    ) or (not re.search(r"(?i)\ban? $", left) and _names_things(right))
+
+
+def _is_name(left, previous, words, right, ranking):
+    """Tell whether a number belongs to a proper name: PostgreSQL 17, OWASP Top 10, the Big Four."""
+    if ranking:
+        found = re.search(r"(?:([\w'’&.-]+)\s+)?(\w+)[ -]$", left)
+        holder, rank = (found[1] or "", found[2]) if found else ("", "")
+        if not rank[:1].isupper() or not holder:
+            return False
+        # "the Top Twelve lures" is written large; "Top 40 radio" and "OWASP Top 10" are names.
+        return (
+            holder[:1].isupper()
+            and not re.fullmatch(rf"(?i){REQUEST_VERBS}|the|{BETWEEN_VERB_AND_NUMBER}", holder)
+            or bool(re.fullmatch(r"(?i)do|does|did|of|on|for|in|to|by|with|why|how|are|is|against|from|and", holder))
+        )
+    title_case = not re.search(r"\b[a-z]{5,}", left + right)
+    if words[:1].isupper() and words.isalpha() and re.match(r" [A-Z]", right) and left and not title_case:
+        return True  # the Five Eyes
+    first = not left[: len(left) - len(previous) - 1].strip(" \"'“(") or bool(re.search(r"[.!?:;]\s+\S+[ -]$", left))
+    if not previous[:1].isupper() or re.fullmatch(
+        rf"(?i){REQUEST_VERBS}|the|{BETWEEN_VERB_AND_NUMBER}|top|best|which|what|these", previous
+    ):
+        return False
+    return not first or not re.fullmatch(r"(?i)[a-z]+(?:e|y|n|k|t|d|w|h|p|m|l|r|g|s)", previous) or words.isdigit()
+
+
+def _names_things(right):
+    """Tell whether the words after a number name more than one thing: a plural noun before the phrase ends."""
+    opening = re.match(r" ([\w-]+)(?:, [\w-]+)*, (?=[a-z])", right)  # "ten small, reversible decisions"
+    if opening and not _is_plural(opening[1]):
+        right = opening[0].replace(",", "") + right[opening.end() :]
+    phrase = re.match(r"(?:[^,.;:!?()]|\.(?=\d))*", right)
+    for number, word in enumerate(re.findall(r"[\w'’/-]+", phrase[0] if phrase else "")):
+        if number > 7 or re.fullmatch(
+            r"(?i)(?:to|for|with|that|which|who|when|where|by|from|into|on|at|as|because|so|is|are|was|were|can|should|than|per)",
+            word,
+        ):
+            return False
+        if _is_plural(word):
+            return True
+    return False
+
+
+def _is_plural(word):
+    word = word.lower().rstrip("'’")
+    if word in (
+        "people",
+        "criteria",
+        "phenomena",
+        "children",
+        "women",
+        "men",
+        "alternatives",
+        "media",
+        "series",
+        "species",
+        "data",
+        "indices",
+        "apis",
+        "crms",
+        "llms",
+    ):
+        return True
+    return bool(re.search(r"(?<![su])s$|[a-z]ies$|ses$|ches$", word)) and not re.search(
+        r"(?:ss|us|is|ous|news|physics|politics|economics|mathematics|ethics|robotics|analytics|logistics|genetics|mechanics)$",
+        word,
+    )
+
+
+def build_criteria(task_text):
+    """Return the criterion specs of a task: a section each for 2 to 7 items asked for, else at least 3 sections."""
+    count = _extract_count(task_text)
+    exact = count is not None and 2 <= count <= 7
+    sections = {"type": "exact_sections", "n": count} if exact else {"type": "min_sections", "n": 3}
+    size, lines = (600, 10) if exact else (800, 15)
+    return [sections, {"type": "min_bytes", "n": size}, {"type": "min_lines", "n": lines}, *map(dict, QUALITY_SPECS)]
+
+
+# ----------------------------------------------------------------------------------------------
+# How close two tasks are
+# ----------------------------------------------------------------------------------------------
+
+# Two tasks at or above it are the same task in other words. Measured on the built-in bank and on pairs
+# of model answers: rewordings of one task lie above, one topic under two questions lies below.
+DUPLICATE_THRESHOLD = 0.6
+# Words of the template around a topic: they are shared by tasks that have nothing else in common.
+TEMPLATE_WORDS = frozenset(
+    """a about across after all also amid an and any are around as at be been before best better between both build but by can
+    common compare comparing comprehensive current currently deep describe detailed different do does each effective emerging
+    evaluate evidence example examples explain explore find five following for four from give good guide have how i identify
+    impact important in include including into investigate is it its key latest lessons list look main major make many markdown me
+    methods more most my need new of on one open or our out over overview practical practice practices practitioners proven
+    provide publish question questions rank real recent recommend report research result results review right save search
+    section sections should six some solid state strategy strategies summarize summarise summary survey techniques team teams
+    technique that the their them these they this three to today top two up us use used using ways way we week what when where
+    which while who why will with within without work works world write you your approach approaches analyze analyse analysis
+    ten seven eight nine dozen trade offs tradeoffs tool tools file eval md""".split()
+)
+
+
+@functools.lru_cache(maxsize=16384)
+def content_words(text):
+    """Return what a task is about: the stems of its words (a frozenset), without file, numbers and template."""
+    text = unicodedata.normalize("NFKD", _without_files(text)).casefold()
+    words = re.findall(r"[^\W\d_][\w+#]*", "".join(c for c in text if not unicodedata.combining(c)))
+    return frozenset(_stem(word) for word in words if word not in TEMPLATE_WORDS)
+
+
+def _stem(word):
+    """Cut English endings, so that "optimizing costs" and "cost optimization" meet."""
+    for ending in (
+        "izations",
+        "isations",
+        "ization",
+        "isation",
+        "izing",
+        "ising",
+        "ized",
+        "ised",
+        "ize",
+        "ise",
+        "ations",
+        "ation",
+        "ings",
+        "ing",
+        "ies",
+        "ions",
+        "ion",
+        "ers",
+        "er",
+        "ed",
+        "es",
+        "s",
+        "e",
+        "y",
+    ):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word[: -len(ending)]
+    return word
+
+
+def similarity(words, other):
+    """Return the Jaccard index of two sets of words, 0.0 to 1.0 (Jaccard 1912: shared / all)."""
+    return len(words & other) / len(words | other) if words and other else 0.0
+
+
+# ----------------------------------------------------------------------------------------------
 # Specs, the fixed suite, and the generated one
 # ----------------------------------------------------------------------------------------------
 
@@ -1107,11 +1455,11 @@ def load_generated_suite(path=GENERATED_FILE, base=BASE):
     with a fault yields no task. Tasks made for the default folder are moved to `base`. Keys beyond the
     known ones are kept.
     """
-    tasks = check_generated(_read_json(path), str(path), base)
+    tasks = check_generated(read_json(path), str(path), base)
     return [task | {"criteria": criteria_from_specs(task["criteria_specs"]), "group": "generated"} for task in tasks]
 
 
-def _read_json(path):
+def read_json(path):
     """Parse a JSON file; raises SuiteError with one line on what is wrong with it."""
 
     def no_repeats(pairs):
