@@ -164,32 +164,6 @@ HOW_TO_TITLES = (
     r"|.*\bin \d+ steps|so geht['’]?s|anleitung|vorgehen|comment .+|mode d['’]emploi|cómo .+|como .+|come .+|uso|使用方法|使い方|手順|操作步骤|步骤"
 )
 
-# What a report calls itself, what it may call its file, and how it says that it was saved.
-REPORT_NOUNS = (
-    r"(?:report|document|write-?up|analysis|research|findings|summary|article|paper|brief|briefing|deliverable|study"
-    r"|review|memo|evaluation|assessment|comparison|guide|markdown)s?"
-)
-OUTPUT_NOUNS = r"(?:file|output|results?|contents?|text|copy|version|draft|everything|above)"
-OWN_WORDS = r"(?:this|the above|your|my|(?:the )?(?:full|complete|completed|final|finished|detailed|entire|whole|requested|generated))"
-SAVED_WORDS = (
-    r"saved|stored|written|exported|placed|located|available|found|generated|created|persisted|delivered|output|filed"
-    r"|archived|kept|lives|resides|sits|put|dropped|published|recorded|uploaded|wrote|accessed|viewed|read"
-)
-SAVED_LINKS = (
-    r"to|at|in|as|under|into|within|on|inside|from|the|a|your|my|this|following|output|markdown|local|project|file|path"
-    r"|folder|directory|location|disk|home|workspace|repo|repository|desktop|named|called|name|it|out|here|successfully"
-    r"|automatically|locally|directly|now|for|you|md"
-)
-SAVED_ELSEWHERE = r"gespeichert|abgelegt|abgespeichert|enregistrée?|sauvegardée?|guardad[oa]|salv[oa]|gravad[oa]|salvat[oa]|保存|存储|儲存|存放"
-OWN_WORDS_ELSEWHERE = r"dieser bericht|diese datei|ce rapport|ce document|este informe|este documento|este relatório|questo (?:rapporto|documento|report)|本报告|本報告|本レポート|このレポート|この報告|此报告|此報告|本文"
-# Labels of a line that holds nothing but a path. The second kind is also used for files under review.
-LOCATION_LABELS = (
-    rf"(?:{OWN_WORDS} )?{REPORT_NOUNS}(?: (?:file|file ?name|location|path|saved|link|stored|output))?(?: (?:to|as|at|in|under))?"
-    r"|(?:saved|stored|written|exported)(?: (?:to|as|at|in|under))?|saved? (?:location|path|file|as)|output (?:file|path|location|file ?name)|(?:file )?saved (?:to|as|at|in)"
-)
-FILE_LABELS = r"file|file ?name|file ?path|path|location|output|destination|document|source file|this file|datei|speicherort|fichier|archivo|arquivo|文件|ファイル|保存先"
-DOCUMENT_SUFFIXES = r"\.(?:md|markdown|mdx|txt|html?|pdf|docx?|rst|adoc|odt)"
-
 # ----------------------------------------------------------------------------------------------
 # Reading a report: Markdown to blocks, once for all criteria
 # ----------------------------------------------------------------------------------------------
@@ -838,152 +812,168 @@ def _reads_as_prose(line):
 # Criterion: no word on where the report was saved
 # ----------------------------------------------------------------------------------------------
 
-# A path in any style: URL-like, Windows, UNC, from a root, home, dot or variable, or with a slash inside.
+DOCUMENT_SUFFIXES = r"\.(?:md|markdown|mdx|txt|html?|pdf|docx?|rst|adoc|odt)"
+OWN_FILE = r"(?i)(?:.*[\\/])?eval-[a-z0-9][a-z0-9-]*\.md"  # as outputs are named
+WEB_ADDRESS = r"(?i)\b(?:https?|ftp|wss?|git|ssh)://[^\s>)]*|(?<![\w/.])(?:[\w-]+\.)+(?:org|com|io|dev|net|gov|edu|ai|co|de|eu|uk)/[^\s>)`]*"
+# A path in any style: file:, Windows, UNC, from a root, home, dot or variable, or a document's name.
 PATH = (
-    r"(?:(?:file|s3|gs|sandbox):/{0,2}/?[^\s`'\"<>|()]+|[A-Za-z]:[\\/][^\n`'\"<>|*?()]*?(?=[`'\"<>()]|[.,;]?(?:\s|$))|\\{1,2}[\w.$-]+\\[^\s`'\"<>|]+"
-    r"|(?:~|\.{1,2}|\$\{?\w+\}?|%\w+%)[\\/][^\s`'\"<>|()]*|(?<![\w/:.])/[\w.~+-]+(?:/[^\s`'\"<>|()]*)*"
-    r"|(?<![\w/:.])[\w.-]+[\\/][\w.\\/ -]*[\w-]"
-    + DOCUMENT_SUFFIXES
-    + r"\b|(?<![\w/:.])[\w.-]*[\w-]"
-    + DOCUMENT_SUFFIXES
-    + r"\b)"
+    r"(?:(?:file|s3|gs|sandbox):/{0,2}/?[^\s`'\"<>|()]+|[A-Za-z]:[\\/][^\n`'\"<>|*?()]{0,200}?(?=[`'\"<>()]|[.,;]?(?:\s|$))|\\{1,2}[\w.$-]+\\[^\s`'\"<>|]+"
+    r"|(?:~|\.{1,2}|\$\{?\w+\}?|%\w+%)[\\/][^\s`'\"<>|()，。；、]*|(?<![\w/:.<])/[\w.~+-]+(?:/[^\s`'\"<>|()，。；、]*)?"
+    rf"|(?<![\w/:.-])[\w.-]+(?:[\\/][\w.-]+)*{DOCUMENT_SUFFIXES}\b)"
 )
-WEB_ADDRESS = r"(?i)\b(?:https?|ftp|wss?|git|ssh)://[^\s>)]*"
-OWN_FILE = r"(?:^|.*[\\/])eval-[a-z0-9][a-z0-9-]*\.md"
+MOST_PATHS = 12  # looked at in one line; a line with more is a list of files
+
+# In the rules below a path is a sign with its kind: an output's name, another document, or any path.
+OWN, DOCUMENT, ANY = "§own", "§(?:own|doc)", r"§\w+"
+REPORT = r"(?:report|document|write-?up|analysis|evaluation|research|findings|article|paper|memo|briefing|brief|study|assessment|deliverable|comparison)s?"
+THIS_REPORT = rf"(?:a |the )?(?:copy of )?(?:this|the (?:above|present)) (?:[\w-]+ ){{0,2}}?{REPORT}(?: itself)?"
+WHOLE_REPORT = rf"(?:{THIS_REPORT}|(?:the |a |your |my )?(?:(?:full|complete|completed|final|finished|detailed|entire|whole|markdown|research|requested|generated) ){{0,2}}{REPORT}(?: itself)?)"
+AUXILIARY = r"(?:(?:has|have|was|were|is|are|will|can|may|should|been|be|being|also|already|successfully|automatically|now|safely) ){0,4}"
+SAVED = (
+    r"(?:saved|stored|written|exported|placed|located|available|found|generated|created|persisted|delivered|output|filed|archived|kept"
+    r"|lives|resides|sits|put|published|recorded|uploaded|accessed|viewed|committed|documented|at|in|under|lies)"
+)
+TO = (
+    r"(?:(?:to|at|in|as|under|into|within|on|inside|here|via|out|locally|directly|successfully|it|by the name) ){0,3}"
+    r"(?:(?:the|a|your|my|following|output|markdown|target|local|project|file|path|folder|directory|location|disk|called|named|name|as|of|under) ){0,5}:? ?"
+)
+# (where it counts: "edge" is the first and last three blocks of a report; the shape)
+SAYS_WHERE = (
+    ("anywhere", rf"\b{THIS_REPORT} {AUXILIARY}{SAVED} {TO}{ANY}"),
+    ("anywhere", rf"\b(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) {THIS_REPORT} {TO}{ANY}"),
+    ("anywhere", rf"\b(?:find|access|read|view|open|see|download) {THIS_REPORT} {TO}{ANY}"),
+    ("anywhere", rf"^\W*(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this|all findings|the results) {TO}{OWN}"),
+    ("anywhere", rf"^\W*(?:{WHOLE_REPORT}|it|this file|this) {AUXILIARY}{SAVED} {TO}{OWN}"),
+    ("anywhere", rf"^\W*(?:(?:{WHOLE_REPORT}|output|file|results) )?(?:successfully )?(?:saved|written|exported) {TO}{OWN}"),
+    ("edge", rf"\b(?:I|we)(?: have|'ve| will|'ll)? (?:now |also |just |successfully )?(?:saved|save|stored|written|write|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this) {TO}{DOCUMENT}"),
+    ("edge", rf"\b(?:find|access|read|view|open|see|download) {WHOLE_REPORT} (?:[\w-]+ ){{0,2}}?{TO}{DOCUMENT}"),
+    ("edge", rf"^\W*(?:{WHOLE_REPORT}|the above|everything|this (?:file|output|content|text)) {AUXILIARY}{SAVED} {TO}{DOCUMENT}"),
+    ("edge", rf"^\W*(?:{WHOLE_REPORT}|output|file|results) (?:has been |have been |was |were )?(?:successfully )?(?:saved|written|exported|stored|filed) {TO}{ANY}"),
+    ("edge", rf"^\W*(?:successfully |now )?(?:saved|saving|written|exported|stored|output|delivered)(?: {WHOLE_REPORT})? {TO}{DOCUMENT}"),
+)
+# A short sentence at the edge that names an output and one of these speaks of its own file.
+OWN_FILE_WORDS = rf"(?i)\b(?:{REPORT}|saved|saving|wrote|written|everything|file|location|bericht|rapport|informe|relatório|rapporto|gespeichert)\b|报告|報告|レポート|保存|文件|路径"
+OTHER_FILE_WORDS = r"(?i)\b(?:not|never|no such|earlier|previous|prior|another|other|last|old|claim(?:s|ed)?|compare[ds]?|see also|unlike|golden|prompt|template|convention|cases?)\b"
+# A label made of these words alone, before nothing but a path, states the report's file.
+LABEL_WORDS = (
+    r"(?:this|the|full|complete|final|report|document|doc|file|filename|file ?name|name|path|location|saved?|stored|written|exported|output|result|results|research|evaluation"
+    r"|analysis|art[ei]facts?|created|wrote|local|do|deliverable|storage|destination|to|as|at|in|under|of|for|on|disk|local|markdown|md|generated|is|available|write-?up|copy"
+    r"|bericht|datei|dateiname|speicherort|pfad|gespeichert|unter|fichier|emplacement|chemin|rapport|du|enregistré|dans|archivo|ubicación|ruta|informe|guardado|en|del"
+    r"|arquivo|caminho|relatório|salvo|em|percorso|salvato|rapporto|报告|文件|路径|位置|保存|保存位置|保存先|报告位置|文件路径|文件位置|報告|報告書|ファイル|ファイルパス|パス|レポート)"
+)
+SAVED_ELSEWHERE = r"gespeichert|abgelegt|enregistrée?|sauvegardée?|guardad[oa]|guardó|salv[oa]|gravad[oa]|salvat[oa]|保存|存储|儲存|存放"
+THIS_ELSEWHERE = (
+    r"(?:(?:dieser|der|vollständiger|der vollständige) )?bericht|diese datei|(?:ce|le) (?:rapport|document)(?: complet)?|(?:(?:este|el) )?(?:informe|documento)(?: completo)?"
+    r"|(?:(?:este|o) )?relatório(?: completo)?|(?:questo|il) (?:rapporto|documento|report)|(?:本|此|这份|完整)?(?:报告|報告)書?|本レポート|このレポート|この報告書?|レポート"
+)
+LINKS_ELSEWHERE = (
+    r"(?:wurde|ist|liegt|nun|unter|im|in|als|a|été|est|se|trouve|disponible|dans|sous|comme|ha|sido|fue|quedó|está|guardado|encuentra|en|como|foi|é|em|è|stato|nel|un[ao]?"
+    r"|已经?|被|将|は|を|が|に|も)"
+)
+# The report, words that link, and then the path and the verb in either order.
+SAYS_WHERE_ELSEWHERE = (
+    rf"(?i)^\W*(?:{THIS_ELSEWHERE})(?:\W*{LINKS_ELSEWHERE}){{0,6}}\W*(?:(?:{SAVED_ELSEWHERE})\w*(?:\W*(?:{LINKS_ELSEWHERE}|到|在|于|至|为)){{0,3}}\W*)?{DOCUMENT}"
+)
 
 
 def no_file_path_refs():
     """The report does not say where it itself was saved."""
 
     def check(content):
-        blocks = [b for b in parse_report(content) if b["kind"] != "code"]
+        blocks = parse_report(content)
         for number, block in enumerate(blocks):
-            text = re.sub(WEB_ADDRESS, " ", block["full"]) if "://" in block["full"] else block["full"]
-            if "/" not in text and "\\" not in text and not re.search(DOCUMENT_SUFFIXES, text):
+            text = block["full"]
+            if block["kind"] == "code":
+                # "The report has been saved to:" and its path in a code block of one line are one sentence.
+                before = blocks[number - 1]["full"] if number else ""
+                if "\n" in text.strip() or not before.rstrip().endswith((":", "：")):
+                    continue
+                text = f"{before.splitlines()[-1]} {text.strip()}"
+            if "://" in text or "." in text:
+                text = re.sub(WEB_ADDRESS, " ", text)
+            if "/" not in text and "\\" not in text and not re.search(rf"(?i){DOCUMENT_SUFFIXES}", text):
                 continue
-            edge = number < 3 or number >= len(blocks) - 3
             if block["kind"] == "html":
-                text = re.sub(r"<!--|-->", "\n", text)
-            elif block["column"] not in (None, "header", 0):
+                text = re.sub(r"<!--|-->|</?(?:div|p|code|em|i|b|strong|br|small|sub)\b[^>]*>", "\n", text)
+            elif isinstance(block["column"], int) and block["column"]:
                 text = f"{blocks[number - 1]['full']}: {text}"
+            edge = number < 3 or number >= len(blocks) - 3
             for line in text.split("\n"):
-                found = _location_line(line, block["level"] == 1, edge)
-                for sentence in () if found else re.split(r"(?<=[.!?。！？])\s+", line):
-                    found = found or _location_sentence(sentence, edge)
-                if found:
+                if _names_own_file(line, block, edge):
                     return False, f"says where it was saved: {_one_line(line, 100)!r}"
         return True, "no word on where the report was saved"
 
     return _criterion("no_file_path_refs", check)
 
 
-def _location_line(line, is_title, edge):
-    """Tell whether a whole line states the report's own file: a bare name, a label and a path, a path in the title."""
-    bare = re.sub(r"[`*_\"'“”<>]+", " ", line).strip(" \t.()[]-–—→•✅📄📁💾️")
-    path = re.search(PATH, bare)
-    if not path or not edge and not re.match(rf"(?i)(?:{OWN_WORDS}) {REPORT_NOUNS}\b", bare):
+def _names_own_file(line, block, edge):
+    """Tell whether a line of a report says where that report was saved."""
+    marked, kinds = _with_path_signs(line)
+    if not kinds:
         return False
-    words, rest = bare[: path.start()].strip(" ([-–—"), bare[path.end() :].strip(" )].")
-    own = bool(re.fullmatch(OWN_FILE, path[0]))
-    if own and (not words and not rest or is_title):
+    plain = " ".join(re.sub(r"[`*_<>]+", " ", marked.replace("’", "'")).split())
+    if "own" in kinds and (block["level"] == 1 or edge and re.fullmatch(r"\W*(?:§own\W*)+", plain)):
         return True
-    label = re.fullmatch(
-        rf"(?i)(?:\W*)(?:(?P<report>{LOCATION_LABELS})|{FILE_LABELS})\s*[:：=–—-]\s*", words.rstrip(":：= ") + ":"
-    )
-    # After a link comes its target, which says the same again.
-    if (
-        not label
-        or not re.search(r"[:：=–—-]\s*$|\b(?:to|as|at|in)$", bare[: path.start()].rstrip(" (["))
-        or len(rest.split()) > 2
-    ):
-        return False
-    document = re.search(rf"(?i){DOCUMENT_SUFFIXES}$", path[0].rstrip(".,;)")) and not re.search(
-        r"(?:^|[\\/])[A-Z]+\.md$", path[0]
-    )
-    return bool(label["report"] or own or document)
-
-
-def _location_sentence(sentence, edge):
-    """Tell whether a sentence says that the report was saved at a path that it names."""
-    for path in re.finditer(PATH, sentence):
-        before = sentence[: path.start()]
-        quote = max(
-            before.rfind('"') if before.count('"') % 2 else -1,
-            before.rfind("“") if before.rfind("“") > before.rfind("”") else -1,
-        )
-        if quote >= 0 and re.search(r"\w", before[quote:]):
-            continue  # somebody's words
-        words = " ".join(
-            re.sub(
-                r"[`*_\"'“”<>()\[\]]+",
-                " ",
-                before.replace("’", "'").replace("I've", "I have").replace("we've", "we have"),
-            ).split()
-        ).rstrip(" :：")
-        name = path[0].rstrip(".,;:)")
-        own = bool(re.fullmatch(OWN_FILE, name))
-        document = own or bool(re.search(rf"(?i){DOCUMENT_SUFFIXES}$", name))
-        if _is_placed(words, sentence[path.end() :], own, document, edge):
+    if block["level"] == 1 and re.search(r"\(§(?:doc|own)\)", plain):
+        return True
+    cell = isinstance(block["column"], int)
+    for field in re.split(r"\s[|•·]\s|(?<=[.!?。！？])\s*(?=\S)", plain):
+        if "§" not in field or _is_quoted(field):
+            continue
+        if (edge or re.match(r"(?i)\W*this report\b", field)) and _is_location_label(field, cell):
+            return True
+        if any((edge or where == "anywhere") and re.search(rf"(?i){shape}", field) for where, shape in SAYS_WHERE):
+            if not re.search(r"(?i)^\W*by default|\b(?:every|each|nightly|hourly|by the \w+ job)\b", field):
+                return True
+        if re.search(SAYS_WHERE_ELSEWHERE, field) or edge and re.match(rf"(?i)\W*(?:{SAVED_ELSEWHERE})\b.{{0,20}}{DOCUMENT}", field):
+            return True
+        short = edge and "§own" in field and len(field.split()) <= 20 and not cell
+        if short and re.search(OWN_FILE_WORDS, field) and not re.search(OTHER_FILE_WORDS, field):
             return True
     return False
 
 
-def _is_placed(words, after, own, document, edge):
-    """Judge the words before and after a path: do they say that this report was put there?"""
-    if re.search(r"(?i)\b(?:not|never|earlier|previous|should|must|another|needs? to|don't|when|if)\b", words):
+def _with_path_signs(line):
+    """Return (the line with a sign for each path, the kinds of path in it)."""
+    kinds: list = []
+
+    def sign(found):
+        path = found[0].rstrip(".,;:)")
+        own, document = re.fullmatch(OWN_FILE, path), re.search(rf"(?i){DOCUMENT_SUFFIXES}$", path)
+        # README.md, AGENTS.md and their like are files of a project.
+        kinds.append("own" if own else "doc" if document and not re.search(r"(?:^|[\\/])[A-Z_]+\.\w+$", path) else "any")
+        return f"§{kinds[-1]}{found[0][len(path) :]}" if len(kinds) <= MOST_PATHS else "…"
+
+    marked = re.sub(PATH, sign, line, flags=re.IGNORECASE)
+    return (marked, kinds) if len(kinds) <= MOST_PATHS else (line, [])
+
+
+def _is_quoted(field):
+    """Tell whether the first path of a sentence stands in somebody's quoted words."""
+    before = field[: field.index("§")]
+    for left, right in (('"', '"'), ("“", "”"), ("‘", "’"), ("「", "」")):
+        opened = before.count(left) % 2 if left == right else before.count(left) > before.count(right)
+        if opened and re.search(r"\w", before[before.rfind(left) :]):
+            return True
+    return False
+
+
+def _is_location_label(field, cell):
+    """Tell whether a field is a label and a path alone: "File: x.md", "Report location: docs/"."""
+    found = re.fullmatch(rf"\W*(?P<label>[\w' -]{{1,40}}?)\W{{1,4}}§(?P<kind>own|doc|any)[^\w§]*(?:§\w+\W*)?", field)
+    if not found or not re.search(r"[:：=→>-]\W*§|\b(?:to|as|at|in)\W+§", field):
         return False
-    if re.search(rf"(?i)(?:{SAVED_ELSEWHERE})", words + after) and (
-        own or document and re.search(rf"(?i){OWN_WORDS_ELSEWHERE}", words)
-    ):
+    label = found["label"].lower()
+    if not re.fullmatch(rf"{LABEL_WORDS}(?:[ -]?{LABEL_WORDS})*", label):
+        return False
+    own_label = re.search(r"report|document|evaluation|write|saved?\b|stored|bericht|rapport|informe|relatório|报告|報告|レポート", label)
+    if cell:
+        return found["kind"] == "own" or label.startswith("this report")
+    if found["kind"] == "own":
         return True
-    agent = re.match(r"(?i)[`\"'*)\s]*(?:by (?:the|an?)\b|every|each|nightly|hourly|daily|on every)", after)
-    nouns = rf"(?:{REPORT_NOUNS}|{OUTPUT_NOUNS})"
-    if re.search(
-        rf"(?i)\b(?:{OWN_WORDS}|the|a) (?:\w+ )?{REPORT_NOUNS} (?:is|are)(?: now)?(?: (?:at|in|under|here|called|named))(?: (?:{SAVED_LINKS}))*$",
-        words,
-    ):
-        return document and not agent
-    saved = re.search(rf"(?i)\b(?P<verb>{SAVED_WORDS})(?: (?:{SAVED_LINKS}))*$", words)
-    if not saved:
-        # "You'll find this report in X", "I have saved the full evaluation to X": the object comes after the verb.
-        told = re.search(
-            rf"(?i)\b(?:I|we|you)\b.* (?:find|see|open|access|read|view|saved|written|stored|exported|placed|put|created|wrote)"
-            rf" (?P<object>(?:[\w-]+ ){{1,6}}?)(?:to|at|in|as|under|into|here)(?: (?:{SAVED_LINKS}))*$",
-            words,
-        )
-        return bool(
-            told
-            and not agent
-            and (
-                own
-                or re.search(rf"(?i)\b{nouns}\b", told["object"])
-                or document
-                and re.search(r"(?i)\b(?:it|this)\b", told["object"])
-            )
-        )
-    subject = words[: saved.start()]
-    if own:
-        return not re.search(r"(?i)\b(?:an?|other|old|last) \w+ ?$", subject)
-    if agent:
-        return False
-    mine = re.search(rf"(?i)(?:^|\b(?:{OWN_WORDS}) (?:[\w-]+ )?){nouns}(?: itself)?(?P<verb> .*)?$", subject)
-    plain = re.search(
-        rf"(?i)(?:^|\bthe ){REPORT_NOUNS}(?: itself)? (?:has been|have been|was|is now|is|can be)(?: \w+ly)? $", subject
-    )
-    if re.search(r"(?i)\b(?:I|we)\b", subject) and not mine:
-        return document and not re.search(r"(?i)\b(?:model|data|code|config)\b", subject)
-    if mine and not re.search(rf"(?i)(?:^|\. ){OUTPUT_NOUNS} (?:is|are)\b", subject):
-        return (
-            bool(re.search(rf"(?i)\b(?:{OWN_WORDS})\b", subject) or not re.search(r"\b(?:is|are)\b", subject))
-            or document
-        )
-    if plain:
-        return document or edge
-    return (
-        not re.search(r"\w", subject)
-        and (document or edge)
-        and saved["verb"].lower() in ("saved", "written", "exported", "output", "stored", "delivered")
-    )
+    if found["kind"] == "doc":
+        return bool(own_label or not re.fullmatch(r"outputs?|results?", label))
+    return bool(own_label and re.search(r"location|path|saved|stored|file|speicherort|emplacement|ubicación|位置|路径|パス|保存", label))
 
 
 # The registry: a spec's "type" to its factory; the spec's other keys are the factory's arguments.
@@ -1296,7 +1286,7 @@ TEMPLATE_WORDS = frozenset(
     section sections should six some solid state strategy strategies summarize summarise summary survey techniques team teams
     technique that the their them these they this three to today top two up us use used using ways way we week what when where
     which while who why will with within without work works world write you your approach approaches analyze analyse analysis
-    ten seven eight nine dozen trade offs tradeoffs tool tools file eval md""".split()
+    ten seven eight nine dozen experienced reported reports case cases studies study say says remain know first small trade offs tradeoffs tool tools file eval md""".split()
 )
 
 

@@ -208,6 +208,8 @@ class Handler(BaseHTTPRequestHandler):
                 if not isinstance(body, dict):
                     raise Refusal(400, "invalid character in request body" if data else "missing request body")
                 (self.show if path == "/api/show" else self.chat)(body)
+            case "/v1/chat/completions" if not reading:
+                self.complete(body)
             case _:
                 self.send(404, b"404 page not found", "text/plain")
 
@@ -234,6 +236,15 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             else:
                 self.reply(body, answer)
+
+    def complete(self, body):
+        """What OpenAI's client asks for. num_ctx can't be set here, and `chats` does not list it."""
+        self.server.find(body["model"])
+        message = {"role": "assistant", "content": self.server.next_answer(body)["content"]}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 26, "completion_tokens": 42, "total_tokens": 68}
+        reply = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1759500725, "model": body["model"]}
+        self.send_json(reply | {"choices": [choice], "usage": usage})
 
     def hung_up(self, seconds):
         """Think for so long, unless the client gives up or stop() breaks the connection."""

@@ -1,8 +1,10 @@
 """Stand-in for tests: the registry of clients, filled when this is imported."""
 
+import json
 import logging
 import os
 import time
+from urllib.request import Request, urlopen
 
 from tinytroupe import config_manager
 
@@ -23,12 +25,16 @@ class OpenAIClient:
         self.cache_api_calls, self.cache_file_name = cache_api_calls, cache_file_name
 
     def send_message(self, current_messages, **options):
-        """Wants the key when it is asked, then fails and waits as without a network."""
+        """Wants the key when it is asked, and without a server that is named fails and waits as without a network."""
         if self.key and not os.getenv(self.key):
             raise OpenAIError(f"Missing credentials: set {self.key}.")
         wait = config_manager["waiting_time"]
         for _ in range(config_manager["max_attempts"]):
             time.sleep(wait)  # before the request
+            if self.key == "OPENAI_API_KEY" and (url := os.getenv("OPENAI_BASE_URL")):
+                body = json.dumps({"model": config_manager["model"], "messages": current_messages})
+                with urlopen(Request(f"{url}/chat/completions", body.encode())) as reply:
+                    return json.load(reply)["choices"][0]["message"]
             problem = f"No answer from {self.base_url}/chat/completions"
             logging.getLogger("tinytroupe").error(problem)
             time.sleep(wait)  # and after its failure
