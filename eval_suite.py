@@ -97,33 +97,6 @@ NUMBERED_PARTS = (
 # What joins two titles ("Summary and next steps"): words need white space around them, signs do not.
 TITLE_JOINERS = r"\s+(?:and|und|et|y|e|ed)\s+|\s*(?:&|\+|/|,|\||・|、|と|及び|および|及|和|与|與|並びに)\s*"
 
-# Verbs that open an instruction to the writer: "[insert figure]", "<!-- add a chart -->".
-WRITER_VERBS = (
-    r"(?:insert|add|fill(?: in| out)?|enter|provide|describe|include|write|put|replace|specify|list|explain|attach"
-    r"|paste|summari[sz]e|expand|elaborate|cite|mention|outline|discuss|complete (?=this|the|with|later))"
-)
-# The same in other languages, and the words for "here" that go with them.
-WRITER_WORDS_ELSEWHERE = (
-    r"einfügen|eintragen|ergänzen|ausfüllen|insérer|insérez|compléter|complétez|ajouter|ajoutez|insertar|inserte|inserta"
-    r"|rellenar|completar|añadir|añada|agregar|inserir|insira|preencher|preencha|adicionar|inserire|inserisci|compilare|aggiungere"
-    r"|填写|填寫|填入|插入|待补充|待補充|待填|待完善|此处添加|在此|記入|入力してください|追記|挿入|記載してください|ここに"
-)
-TEMPLATE_NOUNS = (
-    r"(?:(?:section|project|company|client|customer|product|team|author|report|organi[sz]ation|vendor|competitor|brand"
-    r"|recipient|topic|document|item|feature)(?:'s)? (?:name|title|heading|description|url|link|here)"
-    r"|(?:image|figure|chart|diagram|screenshot|table|link|citation|example|source|logo|graph|photo|video) (?:here|goes here|placeholder|to come))"
-)
-# Things that "add ... here" tells the writer to supply, as against "enter your password here" for a reader.
-WRITER_OBJECTS = (
-    r"(?:example|content|text|figure|chart|image|table|diagram|screenshot|data|detail|description|summary|code|link"
-    r"|citation|reference|quote|source|introduction|conclusion|analysis|number|statistic|section|graph|logo|name|title|explanation|note|result)s?"
-)
-# Words by which a sentence talks about a placeholder in quotes instead of containing one.
-SPOKEN_ABOUT = "placeholders?|templates?|literal(?:ly)?|strings?|phrases?|words?|such as|like|boilerplate|left in|leftovers?|unfilled"
-FILLABLE_THINGS = (
-    "form|field|questionnaire|survey|vacancy|vacancies|position|role|post|seat|order|gap|slot|template|application"
-    "|cavity|job|tank|bottle|prescription|blank|opening|shift|box|cell|timesheet|declaration|checklist|log|sheet"
-)
 HTML_TAGS = frozenset(
     """a abbr address article aside audio b blockquote body br button canvas caption center cite code col colgroup data dd
     del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header
@@ -179,17 +152,25 @@ def parse_report(content):
     Each has `kind` ("heading", "text", "item" for the first block of a list item, "cell", "code",
     "html", or "meta" for front matter), `level` (1 to 6 for a heading, else 0), `top` (not in a quote
     or list), `text` (inline code stands between backticks, link targets are left out), `full` (the same
-    with link targets), `lead` (the bold words that it opens with) and `column` (of a table: "header"
-    or the place in its row from 0; else None).
+    with link targets), `lead` (the bold words that it opens with), `numbered` (in a numbered list), and for
+    table cells `column` ("header" or the place in its row from 0; else None) and `under` (the text of the
+    column's header).
     """
     import pyromark
 
     # A lone surrogate can't be encoded, and so not parsed; it shows as "?", as in most editors.
     source = content.removeprefix("\ufeff").encode("utf-8", "replace").decode("utf-8")
     meta, source = _split_front_matter(source.replace("\r\n", "\n").replace("\r", "\n"))
-    blocks, parts, targets, links = [], [], [], []
-    kind, level, depth, column, in_code = "text", 0, 0, None, False
-    lead_start, lead = None, ""
+    blocks: list = []
+    parts: list = []
+    targets: list = []
+    links: list = []
+    lists: list = []
+    headers: list = []
+    kind, level, depth, in_code = "text", 0, 0, False
+    column: object = None
+    lead_start: object = None
+    lead = ""
 
     def end_block():
         text = full = "".join(parts) if kind == "code" else "".join(parts).strip()
@@ -197,16 +178,9 @@ def parse_report(content):
             for place, target in reversed(targets):
                 parts.insert(place, f" <{target}>")
                 full = "".join(parts).strip()
-            block = {
-                "kind": kind,
-                "level": level,
-                "top": depth == 0,
-                "text": text,
-                "full": full,
-                "lead": lead,
-                "column": column,
-            }
-            blocks.append(block)
+            block = {"kind": kind, "level": level, "top": depth == 0, "text": text, "full": full, "lead": lead}
+            under = headers[column] if isinstance(column, int) and column < len(headers) else ""
+            blocks.append(block | {"numbered": bool(lists and lists[-1]), "column": column, "under": under})
 
     if meta:
         kind, parts = "meta", [meta]
@@ -230,15 +204,21 @@ def parse_report(content):
                 elif tag == "Link":
                     targets.append((len(parts), links.pop()))
                 continue
+            had_text = bool("".join(parts).strip())
             if parts or kind == "code":
                 end_block()
                 kind, parts, targets, lead, lead_start, in_code = "text", [], [], "", None, False
             if tag == "Item" or tag == "BlockQuote":
                 depth += 1 if start else -1
+            elif tag == "List":
+                lists.append(data is not None) if start else lists.pop()
             elif tag in ("Table", "TableHead", "TableRow"):
                 column = None if not start or tag == "Table" else "header" if tag == "TableHead" else -1
+                headers = [] if tag == "Table" else headers
             elif tag == "TableCell" and start and column != "header":
                 column += 1
+            elif tag == "TableCell" and column == "header":
+                headers += [] if start else [blocks[-1]["text"] if had_text else ""]
             if not start:
                 kind, level = "text", 0
             elif tag != "Paragraph" or kind != "item":
@@ -444,13 +424,54 @@ def min_lines(n):
 # ----------------------------------------------------------------------------------------------
 
 MARKERS = r"(?:TODO|TBD|FIXME|XXX)"
-# What follows a marker that is being explained: "FIXME: marks code that is broken".
-DEFINING = "marks?|means?|denotes?|indicates?|signals?|flags?|is|are|stands?|leaves?|notes?|reminds?|used|for|comments?|tags?|items?"
+# Verbs that open an instruction to the writer, alone and where an article must follow to tell them from nouns.
+WRITER_VERBS = (
+    r"(?:(?:(?:briefly|clearly|shortly|please) )?(?:insert|add|fill(?: in| out)?|enter|provide|describe|include|write|put|replace|specify|list|explain|attach|paste"
+    r"|summari[sz]e|expand|elaborate|cite(?! as)|mention|outline|discuss|complete(?= (?:this|the|with|later)\b)|(?:state|identify|quantify|define|give|name|choose|select|note|set out"
+    r"|compare|show|use|draw|keep|detail|check|verify|confirm)(?= (?:an?|the|your|any|each|every|main|key|one|two|this|these|bullet|\d)\b)))"
+)
+# The same in other languages, and the words for "here" and "still missing" that go with them.
+WRITER_WORDS_ELSEWHERE = (
+    r"einfügen|einsetzen|eintragen|ergänzen|ausfüllen|beschreiben|insérer|insérez|compléter|complétez|ajouter|ajoutez|décrire|décrivez|à préciser|insertar|inserte|inserta"
+    r"|rellenar|completar|añadir|añada|agregar|describir|describa|inserir|insira|preencher|preencha|adicionar|descrever|descreva|inserire|inserisci|compilare|aggiungere|descrivere"
+    r"|填写|填寫|填入|插入|待补充|待補充|待填|待完善|此处添加|在此|描述|記入|入力してください|追記|挿入|記載してください|ここに|後で|説明してください"
+)
+# What "add ... here" tells the writer to supply, as against "enter your password here" for a reader.
+WRITER_OBJECTS = (
+    r"(?:example|content|text|figure|chart|image|table|diagram|screenshot|data|detail|description|summary|code|link"
+    r"|citation|reference|quote|source|introduction|conclusion|analysis|number|statistic|section|graph|logo|name|title|explanation|note|result)s?"
+)
+PICTURES = r"(?:diagram|chart|graph|screenshot|image|figure|photo|picture|illustration|logo|table)"
+FIELD_NOUNS = (
+    r"(?:company|date|name|city|year|month|amount|percentage|number|figure|link|source|author|title|client|customer|value|currency|location|address|phone|e-?mail"
+    r"|url|price|metric|team|department|role|country|region|industry|product|project|topic|position|competitor|vendor|recipient|organi[sz]ation|job)"
+)
+# Nouns before "to be filled": these are filled by people and machines, not by the writer.
+FILLABLE_THINGS = (
+    r"(?:form|field|questionnaire|survey|vacancy|vacancies|position|role|post|seat|order|gap|slot|template|applications|cavity|jobs|hire|tank|bottle|reservoir|headcount"
+    r"|prescription|blank|opening|shift|box|cell|timesheet|declaration|checklist|log|sheet|table|queue|pool|cache|buffer)"
+)
+# Words by which a sentence talks about a placeholder instead of containing one.
+SPOKEN_ABOUT = r"placeholders?|templates?|literal(?:ly)?|strings?|phrases?|words?|such as|like|boilerplate|left in|leftovers?|unfilled"
+SCREEN_WORDS = r"click|press|tap|select|choose|hit|push|button|dialog|toolbar|menu|screen|tab|shortcut|label(?:led)?|column|option"
+MARKER_COLUMNS = r"meaning|definition|expansion|type|marker|tag|comment|kind|keyword|label|term|abbreviation|acronym|annotation|status|state|pattern|string|token"
+# What follows a marker that is being explained or counted: "FIXME: marks broken code", "TODO: 187".
+EXPLAINING = (
+    r"marks?|means?|denotes?|indicates?|signals?|flags?|is|are|stands?|leaves?|notes?|reminds?|used|for|comments?|tags?|items?|markers?|tasks?|count|lists?|apps?"
+    r"|an? [\w -]{1,40} (?:that|which|for)\b|\d+"
+)
+MARKER_VERBS = (
+    r"(?:add|write|finish|fill|insert|check|verify|confirm|update|find|include|describe|complete|expand|explain|benchmark|measure|replace|remove|fix|investigate|clarify"
+    r"|document|define|ask|get|put|decide|re-?run|rewrite|cite|link)\b(?! (?:took|takes|is|are|was|were)\b)"
+)
+TO_COME = r"(?:added|completed|written|determined|decided|announced|confirmed|provided|supplied|inserted|updated|expanded|defined|filled in|filled)"
+
+SLOT = r"[^\]\[<>{}【】［］\n]{0,80}"  # what one pair of brackets may hold; bounded, so that a row of them costs little
 # An instruction to the writer, as it stands inside brackets of any kind.
 INSTRUCTION = (
-    rf"(?:(?:please )?{WRITER_VERBS} \w[^\]\[<>{{}}]*|your [^\]\[<>{{}}]+|{TEMPLATE_NOUNS}|[^\]\[<>{{}}]*\bplaceholder\b[^\]\[<>{{}}]*"
-    rf"|[^\]\[<>{{}}]*\b(?:goes|go|comes|add|insert) here|(?:to be|tb) (?:added|completed|written|determined|decided|announced|confirmed|provided|filled)\b[^\]\[<>{{}}]*"
-    rf"|[^\]\[<>{{}}]*(?:{WRITER_WORDS_ELSEWHERE})[^\]\[<>{{}}]*|coming soon|pending|xx+)[.!…]*"
+    rf"(?:(?:please )?{WRITER_VERBS} \w{SLOT}|your [\w(]{SLOT}|{SLOT}\bplaceholder\b{SLOT}|{SLOT}\b(?:goes|go|comes|add|insert) here"
+    rf"|(?:to be|tb) (?:{TO_COME})\b{SLOT}|{SLOT}(?:{WRITER_WORDS_ELSEWHERE}){SLOT}|coming soon|{PICTURES} (?:here|to come)|(?:citation|source|reference)s? needed"
+    rf"|(?:[\w-]+ ){{0,3}}(?:TODO|TBD|FIXME)|xx+)[.!…]*"
 )
 # What is left unfilled in one line of prose, inline code masked: name -> (signs without one of which the
 # pattern can't fit, tried first because they are cheap; the pattern). Where none of these shapes fits,
@@ -458,56 +479,67 @@ INSTRUCTION = (
 UNFILLED = {
     "an instruction in brackets": (
         ("[", "［", "【", "<", "{"),
-        rf"(?i)(?<![\w\])])(?:\[|［|【|<|\{{)\s*{INSTRUCTION}\s*(?:\]|］|】|>|\}})(?!\(| (?:button|menu|key|tab|link|option|icon)\b)",
+        rf"(?i)(?<![\w\])])(?:\[|［|【|<(?! )|\{{(?!\{{))\s*{INSTRUCTION}\s*(?:\]|］|】|(?<! )>|\}})(?! (?:button|menu|key|tab|link|option|icon)\b)",
     ),
     "an unfilled bracket": (
-        ("[",),
-        r"(?i)(?<![\w\])])\[\s*your[_-][\w -]+\]|(?<![\w\])])\[x{1,2}\] ?(?:%|percent|usd|million|days|users)"
-        r"|^\W*(?:[\w ]+:\W*|dear )\[(?:name|date|author|title|company|number|link|url|source|value|amount|email|client|customer)s?\]",
+        ("[", "{", "<"),
+        rf"(?i)(?<![\w\])])\[(?:(?:your|the|first|last|full|start|end|due|company|client|author|analyst|project|product|team) )?{FIELD_NOUNS}(?: name| title| [a-z]| here)?\](?![(:\[])"
+        rf"|(?<![\w\])])\[\s*your[_-][\w -]{{1,40}}\]|\[(?:金额|金額|日期|姓名|公司|名称|betrag|datum|nom|montant|importe|fecha|nombre|valor)\]|^\W*\[(?:[\w ]{{1,30}} )?{PICTURES}(?:\s+\d+)?(?:(?: of |: ).{{1,80}})?\]\W*$"
+        rf"|\[(?-i:(?:INSERT|YOUR|ADD|COMPANY|CLIENT|PROJECT|PRODUCT|CUSTOMER)_[A-Z_]+)\]"
+        r"|(?<=\w )\[(?-i:X|XX|N)\] ?(?:%|percent|million|\w+s\b)|(?<=: )\[(?:e\.g\.,? [^\]]{1,60}|\w+(?:/\w+)+)\]"
+        rf"|(?<![\w$\\{{])\{{(?:your[ _]\w+|topic|name|company|client|date|title|author)\}}(?!\}})|(?:^(?:hello|hi|dear)|\bauthor:|\bby:) <(?:\w+[-_ ])?{FIELD_NOUNS}>|<(?-i:YOUR)_\w+>",
     ),
-    "a template variable": (("{{",), r"(?<![\w$\\{}])\{\{\s*[\w][\w .|-]*\}\}"),
+    "a template variable": (("{{",), r"(?<![\w$\\{}])\{\{\{?\s*[.#/]?\w[\w .|-]{0,60}\}\}"),
+    "a template value": (
+        ("your name", "yyyy", "x%", "$x", "€x", "xx "),
+        r"(?i)^\W*[\w ]{1,20}:\W*(?:your name|yyyy-mm-dd|dd/mm/yyyy|mm/dd/yyyy)\W*$|\b(?:fell|rose|grew|increased|decreased|improved|dropped|reduced|up|down) by (?-i:X{1,3}) ?%"
+        r"|[$€£](?-i:X{1,3})\b(?! is\b)|\b(?-i:XX) (?=[a-z]+s\b)",
+    ),
     "a marker": (
         ("todo", "tbd", "fixme", "xxx"),
         rf"^\W*{MARKERS}\W*$|[\[(【]\s*{MARKERS}\s*[\])】]"
-        rf"|(?:^\W*|[.!?;]\s+|[(\[]\s*){MARKERS}(?:\([\w .@-]+\))?\s*(?::|\s[–—-])\s*(?!(?:{DEFINING})\b)\S"
-        rf"|(?:^\W*|[.!?;]\s+|[(\[]\s*){MARKERS}\s+(?:by |{WRITER_VERBS} |finish |check |verify |confirm |update |review |find |research |get |ask )",
+        rf"|(?:^\W{{0,6}}|[.!?;]\s+|[(\[]\s*){MARKERS}(?:\([\w .@-]+\))?\s*(?::|\s[–—-])\s*(?!(?i:(?:{EXPLAINING})\b|t[\w-]*[- ]b\w* d\w*))\S"
+        rf"|(?:^\W{{0,6}}|[.!?;]\s+|[(\[]\s*)(?:{MARKERS}\s+{MARKER_VERBS}|TBD by )",
     ),
     "a value left open": (
-        ("todo", "tbd", "fixme", "xx"),
-        r"(?:[:=–—]|\b(?:is|are|was|remains?|still|currently|until|by|due))\s+\W*(?:TBD|FIXME|XXX)\b"
+        ("todo", "tbd", "tba", "tbc", "fixme", "xx"),
+        r"(?:[:=–—]|\b(?:is|are|was|remains?|still|currently|until|by|due))\s+\W{0,6}(?:TBD|TBA|TBC|FIXME|XXX)\b"
         r"(?=\W*$|\s*[.,;)\]|]|\s+\(|\s+(?:by|in|after|pending|with|once|until|later|soon|as)\b)"
-        r"|[:=]\s*\W*TODO\W*$|\b(?:is|are|remains?|still) (?:a )?TODO\s*[.;]?$"
-        r"|[$€£]\s?XXX?\b|\bXXX?\s?(?:%|USD|EUR|ms|users|percent|dollars|million)",
+        r"|[:=]\s*\W{0,6}TODO(?: \([^)]*\)| [–—-] .*)?\W*$|[$€£]\s?(?:XXX?|TBD)\b|\bXXX?\s?(?:%|USD|EUR|ms|users|percent|dollars|million)"
+        r"|(?i:\b(?:date|owner|time|venue|price|cost|budget|eta|speaker|location|status|deadline|version|value|scope|name|amount|q[1-4]|lead) )TBD\b(?! (?:column|tag|marker))"
+        r"|^\W*(?:TBA|TBC)\W*$|^\W*TBD (?:\(|after |pending |in |with |once )",
     ),
     "a marker in lower case": (
-        ("todo", "tbd", "fixme"),
-        rf"(?i)(?:^|:\s*)(?-i:tbd|Tbd)\W*$|^\W*(?:todo|fixme):?\s+{WRITER_VERBS} \w|^\W*(?:tbd|fixme)\W*$",
+        ("todo", "tbd", "fixme", "to do", "to-do"),
+        rf"(?i)(?:^|:\s*)(?-i:tbd|Tbd)\W*$|^\W{{0,6}}(?:todo|to[- ]do|fixme):\s+{MARKER_VERBS}|^\W*(?:tbd|fixme)\W*$",
     ),
-    "lorem ipsum": (
-        ("lorem ipsum",),
-        r"(?i)^\W*lorem ipsum\b(?!\s+(?:is|was|text|generator|placeholder|has|filler)\b)|\blorem ipsum dolor\b(?![^\"”“]{0,40}[\"”])",
-    ),
+    "lorem ipsum": (("lorem ipsum", "dolor sit amet"), r"(?i)^\W*lorem ipsum\W*$|\bdolor sit amet\b|\blorem ipsum dolor\b(?![^\"”“]{0,40}[\"”])|^\W*lorem ipsum,? (?:sit|amet|consectetur)"),
     "text to be filled in": (
         ("be filled",),
-        r"(?i)(?<!\w)(?:to|will|must|should) be filled(?: in| out)?(?: later| soon| here| by\b.*)?(?=\W*$)|\bto be filled (?:in|by)\b",
+        r"(?i)\bto be filled in\b|^\W*(?:(?:the |this )?(?:section|results?|details?|content|text|numbers?|figures?|data|summary|analysis|findings)[: ]+(?:is |are |still )?)?to be filled(?: out| later| soon| by .{1,40})?\W*$"
+        r"|\b(?:will|must|should) be filled in later\b",
     ),
     "text to be written": (
         (" be ", "to be"),
-        r"(?i)(?:^|[:(|–—-])\W*(?:(?:this section|content|details?|text|figures?|results?|numbers?|data|section) (?:is |are |will |still )?)?"
-        r"to be (?:added|completed|written|determined|decided|announced|confirmed|provided|supplied|inserted|updated|expanded)(?: later| soon| here| by [\w ]+)?\W*$"
-        r"|\b(?:this|the) (?:section|part|table|chapter|paragraph|page|figure)\b[^.,]{0,20}"
-        r"\b(?:will|should|must|needs? to|is to|still has to) be (?:filled|completed|written|added|expanded)\b",
+        r"(?i)(?:^|[:(|–—-])\W{0,6}(?:(?:this section|content|details?|text|figures?|results?|numbers?|data|section|examples?|charts?) (?:is |are |will |still )?)?"
+        rf"to (?:come|be {TO_COME})(?: later| soon| here| by [\w ]{{1,40}})?(?<!:)[\s.!)\]*_]*$"
+        r"|\b(?:this|the) (?:section|subsection|chapter|paragraph)\b[^.,]{0,20}\b(?:will|needs? to|is to|still has to) be (?:filled|completed|written|added|expanded|updated)\b"
+        rf"|\b(?:results?|numbers?|figures?|data|details?|content|charts?|examples?) (?:will|to) be {TO_COME} (?:later|soon|once|here|when|after)\b",
     ),
     "an instruction to the writer": (
-        (" here", " this "),
-        r"(?i)(?:^|[.!?:]\s+)\W*(?:please )?(?:add|insert|put|place|write|provide|include|paste) "
-        rf"(?:(?:an?|the|your|some|more|one|concrete|relevant|real|short|full|main|code|final) )*{WRITER_OBJECTS}(?: \w+){{0,3}} here\W*$"
-        r"|(?:^|[.!?]\s+)\W*(?:replace|rewrite|delete) this (?:text|paragraph|section|sentence|line|table|placeholder)\b"
-        r"|^\W*(?:your|insert|add) [\w ]{1,40} (?:goes )?here\W*$",
+        (" here", " this ", "(insert ", "(add "),
+        r"(?i)(?:^|[.!?:]\s+)\W{0,6}(?:please )?(?:add|insert|put|place|write|provide|include|paste) "
+        rf"(?:(?:an?|the|your|some|more|one|concrete|relevant|real|short|full|main|code|final) ){{0,3}}{WRITER_OBJECTS}(?: \w+){{0,3}} here\W*$"
+        r"|(?:^|[.!?]\s+)\W{0,6}(?:replace|rewrite) this (?:text|paragraph|section|sentence|placeholder)\b(?! of)|\b(?:remove|delete) this (?:text|paragraph|section|sentence|placeholder) (?:before|when|if)\b"
+        rf"|^\W*(?:your (?:\w+ )?{WRITER_OBJECTS}|[\w ]{{1,40}} goes) here\W*$|\((?:insert|add) (?:an? |the |your )?{WRITER_OBJECTS}\)",
     ),
 }
-NOTHING_BUT = r"(?i)(?:\W*(?:\.\.\.|…)\W*|\W*(?:coming soon|content goes here|work in progress|under construction|placeholder)\W*)"
-BRACKETED_WHOLE = r"(?:\[[^\[\]]*\]|［[^［］]*］|【[^【】]*】|<[^<>]*>|\{[^{}]*\})\W*"
+ELLIPSIS = r"\W*(?:\.\.\.|…)\W*"
+PROMISE = (
+    rf"(?i)\W*(?:(?:text|content)(?: goes)? here|work in progress|wip|(?:this section is |still )?under construction|(?:this (?:section )?is a )?placeholder(?: text| for .{{1,80}})?|(?:to be|not yet) (?:done|drafted|written)|tbc|tba|pendiente|à venir|folgt|wird noch ergänzt|待定|(?:more )?(?:details?|information|content|text)?\s?(?:to follow|to come|coming soon)|to be {TO_COME}(?: .{{1,80}})?"
+    rf"|tbd|todo|{WRITER_VERBS} .{{3,80}} here|noch zu ergänzen|à compléter|por completar|a completar|da completare|待补充|待補充|待完善|後で追記|追記予定)\W*"
+)
+BRACKETED_WHOLE = r"(?:\[[^\[\]]{1,200}\]|［[^［］]{1,200}］|【[^【】]{1,200}】|<[^<>]{1,200}>|\{[^{}]{1,200}\})\W*"
 
 
 def no_placeholders():
@@ -515,28 +547,30 @@ def no_placeholders():
 
     def check(content):
         blocks = parse_report(content)
-        for heading, body in _sections(blocks):
-            if body and all(b["kind"] in ("text", "item", "html") and _is_stand_in(b["text"]) for b in body):
-                return False, f'section "{_one_line(heading["text"])}" holds only {_one_line(body[0]["text"])!r}'
-        trunk_based = (
-            "TBD" in content
-            and re.search(r"(?i)\bt\w+[- ]b\w+[- ](?:d\w+)\W{1,3}TBD\b", content)
-            and not re.search(r"(?i)to be d\w+\W{1,3}TBD\b", content)
-        )
+        for heading, body in _sections(blocks, bold=True):
+            texts = [_html_text(b["text"]) if b["kind"] == "html" else b["text"] for b in body if b["kind"] != "code"]
+            texts = [text for text in texts if text.strip()]
+            if texts and len(body) <= 3 and all(b["kind"] in ("text", "item", "html") for b in body) and all(_is_stand_in(text, heading["level"]) for text in texts):
+                return False, f'section "{_one_line(heading["text"])}" holds only {_one_line(texts[0])!r}'
         prose = "\n".join(b["text"] for b in blocks if b["kind"] != "code").lower()
         shapes = {what: shape for what, shape in UNFILLED.items() if any(sign in prose for sign in shape[0])}
-        for block in blocks:
+        if not shapes and "<!--" not in prose:
+            return True, "no text left unfilled"
+        for number, block in enumerate(blocks):
             text = block["text"]
             if block["kind"] == "code":
                 continue
             if block["kind"] == "html" or "<!--" in text:
                 for comment in re.findall(r"<!--(.*?)(?:-->|\Z)", text, re.DOTALL):
-                    if _tells_the_writer(comment):
+                    if _tells_the_writer(comment.strip()):
                         return False, f"a comment to the writer: {_one_line(comment)!r}"
                 text = _html_text(text)
-            for line in _masked(text).split("\n"):
-                found = _unfilled(line, block, shapes)
-                if found and not (trunk_based and "TBD" in line):
+            text = _masked(text)
+            # An instruction in brackets may be wrapped over lines; a marker is judged by its own line.
+            folded = [" ".join(text.split("\n"))] if "\n" in text and "[" in text else []
+            for line in text.split("\n") + folded:
+                found = _unfilled(line, block, shapes, blocks[number + 1] if number + 1 < len(blocks) else None)
+                if found:
                     return False, f"{found[0]}: {_one_line(found[1])!r}"
         return True, "no text left unfilled"
 
@@ -548,58 +582,74 @@ def _html_text(html):
     html = re.sub(r"<!--.*?(?:-->|\Z)", " ", html, flags=re.DOTALL)
     html = re.sub(r"(?is)<(pre|code|script|style|textarea|kbd|samp)\b.*?(?:</\1\s*>|\Z)", " `code` ", html)
     return re.sub(
-        r"</?([A-Za-z][\w-]*)(?:\s[^<>]*)?>", lambda m: "\n" if m[1].lower() in HTML_TAGS or "=" in m[0] else m[0], html
+        r"</?([A-Za-z][\w-]*)(?:\s[^<>]*)?>",
+        lambda m: "\n" if m[1].lower() in HTML_TAGS or "=" in m[0] else m[0],
+        html,
     )
 
 
-def _is_stand_in(text):
-    """Tell whether a section's whole text only holds its place: an ellipsis or one bracketed instruction."""
+def _is_stand_in(text, level):
+    """Tell whether a section's whole text only holds its place: an ellipsis, a promise or one bracketed instruction."""
     text = text.strip()
-    if re.fullmatch(NOTHING_BUT, text):
+    if len(text) > 200:
+        return False
+    if re.fullmatch(ELLIPSIS, text) or re.fullmatch(PROMISE, text) or re.fullmatch(r"\[\s*(?:\.\.\.|…)\s*\]", text):
         return True
-    # A bracketed phrase alone is an instruction in any language; a number, a checkbox or a list is not.
-    if re.fullmatch(BRACKETED_WHOLE, text) and not re.fullmatch(r"\W*[xX]?\W*", text):
-        return bool(re.search(r"[^\W\d_]{2}", text)) and not re.search(r"[\"'=/`]", text)
-    return bool(re.fullmatch(rf"(?i)[(（].*(?:{WRITER_WORDS_ELSEWHERE}|{WRITER_VERBS} \w).*[)）]\W*", text))
+    if re.fullmatch(BRACKETED_WHOLE, text) and level != 1:  # below a title stand tags such as [Internal use only]
+        # An instruction has words in any language; a tag, a citation, a number or a list is none.
+        words = re.findall(r"[^\W\d_]{2,}", text)
+        wordy = len(words) >= 2 or re.search(r"[\u3040-\u30ff\u4e00-\u9fff]{3}", text)
+        return bool(wordy) and not re.search(r"[\"'=/`|]|\b\d{4}\b|et al", text)
+    return bool(re.fullmatch(rf"(?i)[(（](?:(?:{WRITER_VERBS}) \w.*|.*(?:{WRITER_WORDS_ELSEWHERE}).*)[)）]\W*", text))
 
 
 def _tells_the_writer(comment):
-    comment = comment.strip()
+    """Tell an HTML comment that says what to write from a directive, a note or a mark of a tool."""
+    order = rf"(?i)(?:\W{{0,6}}(?:note|instructions?|author|writer|optional)\b[^:]{{0,30}}:)?\W{{0,6}}(?:please )?{WRITER_VERBS} (?!(?:\w+ )?(?:start|end|toc|of|together|by)\b|[\w./-]+\.\w+\W*$)\w"
     return bool(
-        re.match(
-            rf"(?i)(?:\W*(?:note|instructions?|author|writer)\b[^:]*:)?\W*(?:please )?{WRITER_VERBS} (?!(?:\w+ )?(?:start|end|toc)\b)\w",
-            comment,
-        )
-        or re.match(rf"\W*{MARKERS}\b|(?i:\W*(?:your|insert) )", comment)
-        or re.search(
-            rf"(?i)\b(?:goes|add|insert) here\b|\bplaceholder\b(?! image)|(?:{WRITER_WORDS_ELSEWHERE})", comment
-        )
+        re.match(order, comment)
+        or re.match(rf"\W{{0,6}}{MARKERS}\b(?! (?:count|list|items?|comments?)\b)", comment)
+        or re.match(r"(?i)\W{0,6}(?:your |\d+(?:-\d+)? (?:sentences|paragraphs|words|bullets)\b|this section (?:should|must|will)\b)", comment)
+        or re.search(rf"(?i)\b(?:goes|add|insert) here\b|^placeholder\b(?! (?:image|attribute))|\bplaceholder (?:for|text)\b|(?:{WRITER_WORDS_ELSEWHERE})", comment[:400])
     )
 
 
-def _unfilled(line, block, shapes):
+def _unfilled(line, block, shapes, following):
     """Return (what it is, the words) for the first unfilled piece of a line of prose, or None."""
     lower = line.lower()
     for what, (signs, pattern) in shapes.items():
-        if not any(sign in lower for sign in signs):
-            continue
-        for found in re.finditer(pattern, line):
-            before, words = line[: found.start()], found[0].strip()
-            if what == "text to be filled in" and re.search(rf"(?i)\b(?:{FILLABLE_THINGS})s?\b", before):
-                continue
-            if what == "an instruction in brackets" and re.search(
-                r"(?i)\b(?:click|press|tap|select|choose|hit|push)\W+(?:\w+\W+){0,2}$", before
-            ):
-                continue
-            if what.startswith("a marker") and (
-                block["column"] == "header" or block["column"] == 0 and "TBD" not in words
-            ):
-                continue  # the column of a board, or a table's row about that marker
-            quoted = before.count('"') % 2 or before.count("“") > before.count("”")
-            if quoted and ("bracket" not in what or re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line)):
-                continue
-            return what, words if len(words) > 3 else line
+        if any(sign in lower for sign in signs):
+            for found in re.finditer(pattern, line):
+                if not _is_subject(what, found, line, block, following):
+                    words = found[0].strip()
+                    return what, words if len(words) > 3 else line
     return None
+
+
+def _is_subject(what, found, line, block, following):
+    """Tell whether what looks unfilled is what the sentence, table or screen speaks about."""
+    before, words = line[: found.start()], found[0].strip()
+    if what == "text to be filled in":
+        return bool(re.search(rf"(?i)\b{FILLABLE_THINGS}s?\b", before))
+    if "bracket" in what and re.search(rf"(?i)\b(?:{SCREEN_WORDS})(?![\w-])", line):
+        return True
+    if "mark" in what or what in ("a value left open", "text to be written"):
+        # The column of a board or of markers, a table's row about one, an abbreviation that is spelled out.
+        if block["column"] == "header" or block["under"] and re.search(rf"(?i)\b(?:{MARKER_COLUMNS})s?\b", block["under"]):
+            return True
+        alone = re.fullmatch(rf"\W*{MARKERS}\W*", line)
+        if alone and block["column"] == 0 and ("TBD" not in words or following and re.match(r"(?i)\W*to be|\W*t\w+[- ]b", following["text"])):
+            return True
+        if re.match(r"\W*TBD\W+to be", line) and block["lead"]:
+            return True
+        if alone and (block["kind"] == "heading" or block["lead"]) and following and re.search(MARKERS, following["text"]):
+            return True
+        if words[:1] in "([" and "TBD" in words and re.search(r"(?i)\bt\w+[- ]b\w+[- ]d\w+\W{1,3}$", before) and not re.search(r"(?i)to be d\w+\W{1,3}$", before):
+            return True  # trunk-based development (TBD)
+        if re.match(r"(?i)\W*(?:if|when|whenever|where|while)\b", line) and not alone:
+            return True
+    quoted = before.count('"') % 2 or before.count("“") > before.count("”")
+    return bool(quoted) and ("bracket" not in what or words[1:2].islower() or bool(re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line)))
 
 
 # ----------------------------------------------------------------------------------------------

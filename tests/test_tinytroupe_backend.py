@@ -144,33 +144,33 @@ def assert_no_traces(result):
 # Answers that hold a task: (what the model sends, what is taken as the answer).
 TASK = "TASK: Compare the top 3 {topic} and save it as eval-{slug}.md"
 TOPICS = {
+    "fenced": "garden labels",
     "one-talk": "tide mills",
     "several-talks": "sourdough ovens",
     "thinks-first": "chess clocks",
     "no-done": "glacier maps",
+    "thinking-text": "bicycle bells",
     "single-action": "lead typefaces",
     "no-state": "compost heaps",
     "null-state": "river ferries",
     "escaped": "café crémas",
     "markup": "pottery [/glaze] kilns",
     "missing-keys": "flood sirens",
-    "fenced": "garden labels",
-    "thinking-text": "bicycle bells",
 }
 GOOD = {case: TASK.format(topic=topic, slug=case) for case, topic in TOPICS.items()}
 SHAPES = {
+    "fenced": f"```json\n{turn(talk(GOOD['fenced']), DONE)}\n```",
     "one-talk": turn(talk(GOOD["one-talk"]), DONE),
     "several-talks": turn(talk("Good question."), talk("I would ask this:"), talk(GOOD["several-talks"]), DONE),
     "thinks-first": turn({"type": "THINK", "content": "Hm.", "target": ""}, talk(GOOD["thinks-first"]), DONE),
     "no-done": turn(talk(GOOD["no-done"])),
+    "thinking-text": f"<think>\n{{What now?}}\n</think>\n{turn(talk(GOOD['thinking-text']), DONE)}",
     "single-action": json.dumps({"action": talk(GOOD["single-action"]), "cognitive_state": STATE}),
     "no-state": json.dumps({"actions": [talk(GOOD["no-state"]), DONE]}),
     "null-state": turn(talk(GOOD["null-state"]), DONE, cognitive_state=None),
     "escaped": turn(talk(GOOD["escaped"]), DONE),
     "markup": turn(talk(GOOD["markup"]), DONE),
     "missing-keys": turn({"type": "TALK", "content": GOOD["missing-keys"]}, {"type": "DONE"}),
-    "fenced": f"```json\n{turn(talk(GOOD['fenced']), DONE)}\n```",
-    "thinking-text": f"<think>\n{{What now?}}\n</think>\n{turn(talk(GOOD['thinking-text']), DONE)}",
 }
 
 # Answers without one: (what the server sends, words of the reason that the user reads).
@@ -553,8 +553,8 @@ def test_a_server_that_goes_down_ends_in_time_with_the_fallbacks_task(runs):
     assert result.seconds < 20
     assert result.status == 0
     assert backends(result) == ["tinytroupe", "builtin"]
-    for backend in ("tinytroupe", "ollama"):
-        assert lines_with(result, f"P_datasci_1: {backend} failed: no server at {result.server.url}")
+    for reason in ("P_datasci_1: tinytroupe failed: ", "ollama: passed over: "):
+        assert lines_with(result, f"{reason}no server at {result.server.url}")
     assert_no_traces(result)
 
 
