@@ -36,10 +36,10 @@ STRUCTURAL_TITLES = {
         concluding remarks, concluding thoughts, closing, closing remarks, closing thoughts, closing notes, closing words,
         final thoughts, final remarks, final words, final notes, wrap-up, wrapping up, next steps, next step, references,
         reference list, sources, sources cited, source list, bibliography, works cited, works consulted, citations,
-        further reading, further readings, recommended reading, suggested reading, additional reading,
+        sources consulted, further reading, further readings, recommended reading, suggested reading, additional reading,
         additional resources, further resources, other resources, resources, table of contents, contents, toc,
         appendix, appendices, glossary, glossary of terms, methodology""",
-    "German": """Einleitung, Einführung, Überblick, Übersicht, Hintergrund, Kurzfassung, Zusammenfassung, Management Summary,
+    "German": """Einleitung, Einführung, Einfuehrung, Überblick, Ueberblick, Übersicht, Hintergrund, Kurzfassung, Zusammenfassung, Management Summary,
         Kernaussagen, Kernpunkte, wichtigste Erkenntnisse, die wichtigsten Erkenntnisse, wichtigste Punkte,
         das Wichtigste in Kürze, Fazit, Schluss, Schlussfolgerung, Schlussfolgerungen, Schlussbemerkung,
         Schlussbemerkungen, Schlusswort, Schlussbetrachtung, Schlussgedanken, abschließende Gedanken,
@@ -48,7 +48,7 @@ STRUCTURAL_TITLES = {
         zitierte Werke, zitierte Literatur, Zitate, weiterführende Literatur, weiterführende Links,
         weiterführende Ressourcen, weitere Ressourcen, zusätzliche Ressourcen, weiterführende Lektüre,
         Inhalt, Inhaltsverzeichnis, Anhang, Anhänge, Glossar, Begriffsverzeichnis, Methodik, Methodologie""",
-    "French": """introduction, vue d'ensemble, aperçu, contexte, résumé, résumé exécutif, résumé analytique, synthèse,
+    "French": """introduction, vue d'ensemble, aperçu, contexte, résumé, résumé exécutif, sommaire exécutif, synthèse exécutive, résumé pour la direction, résumé analytique, synthèse,
         note de synthèse, en bref, points clés, points à retenir, à retenir, l'essentiel, l'essentiel à retenir,
         conclusion, conclusions, en conclusion, remarques finales, réflexions finales, mot de la fin, prochaines étapes,
         étapes suivantes, références, références bibliographiques, sources, bibliographie, ouvrages cités, œuvres citées,
@@ -70,13 +70,13 @@ STRUCTURAL_TITLES = {
         leitura adicional, leituras adicionais, leitura complementar, leituras complementares, leituras recomendadas,
         recursos adicionais, outros recursos, índice, conteúdo, tabela de conteúdo, apêndice, apêndices, anexo, anexos,
         glossário, metodologia""",
-    "Italian": """introduzione, panoramica, panoramica generale, contesto, sommario, sommario esecutivo, riassunto, sintesi,
+    "Italian": """introduzione, panoramica, panoramica generale, contesto, sommario, sommario esecutivo, riepilogo esecutivo, sintesi esecutiva, riassunto esecutivo, riassunto, sintesi,
         riepilogo, in breve, punti chiave, punti salienti, conclusione, conclusioni, in conclusione, osservazioni finali,
         considerazioni finali, riflessioni finali, note finali, prossimi passi, passi successivi, riferimenti,
         riferimenti bibliografici, fonti, bibliografia, opere citate, citazioni, letture consigliate, ulteriori letture,
         letture di approfondimento, letture aggiuntive, per approfondire, risorse aggiuntive, ulteriori risorse,
         altre risorse, indice, indice dei contenuti, appendice, appendici, allegato, allegati, glossario, metodologia""",
-    "Chinese": """引言, 介绍, 简介, 导言, 导论, 前言, 序言, 绪论, 概述, 概览, 概要, 综述, 总览, 背景, 背景介绍, 摘要, 执行摘要, 总结, 小结,
+    "Chinese": """引言, 介绍, 简介, 导言, 导论, 前言, 序言, 绪论, 概述, 概览, 概要, 综述, 总览, 背景, 背景介绍, 摘要, 执行摘要, 执行总结, 核心摘要, 内容摘要, 总结, 小结,
         要点, 关键要点, 核心要点, 主要要点, 要点总结, 结论, 结语, 结束语, 最后的想法, 后续步骤, 下一步, 下一步行动, 下一步计划, 参考文献,
         参考资料, 参考, 来源, 资料来源, 信息来源, 数据来源, 引用, 引用文献, 引文, 书目, 延伸阅读, 扩展阅读, 拓展阅读, 进一步阅读, 更多资源, 其他资源,
         附加资源, 补充资源, 目录, 附录, 术语表, 词汇表, 方法论, 研究方法,
@@ -95,7 +95,7 @@ NUMBERED_PARTS = (
     "|seccion|parte|capitulo|paso|secao|etapa|sezione|capitolo|passo"
 )
 # What joins two titles ("Summary and next steps"): words need white space around them, signs do not.
-TITLE_JOINERS = r"\s+(?:and|und|et|y|e|ed)\s+|\s*(?:&|\+|/|,|\||・|、|と|及び|および|及|和|与|與|並びに)\s*"
+TITLE_JOINERS = r"[\s,]+(?:and|und|et|y|e|ed)\s+|\s*(?:&|\+|/|,|;|\||・|、|(?<!ま)と|及び|および|及|和|与|與|並びに)\s*"
 
 HTML_TAGS = frozenset(
     """a abbr address article aside audio b blockquote body br button canvas caption center cite code col colgroup data dd
@@ -105,37 +105,6 @@ HTML_TAGS = frozenset(
     summary sup svg path table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr""".split()
 )
 CODE_TAGS = frozenset(("code", "kbd", "samp", "var", "pre", "tt"))
-
-# Programs whose name at the start of a line or code span makes it a command.
-COMMANDS = (
-    "ab|ansible|ansible-playbook|apt|apt-get|aws|az|bash|brew|bundle|cargo|cat|cd|chmod|chown|cmake|composer|conda|cp|cron"
-    "|crontab|curl|dbt|deno|dig|docker|docker-compose|dotnet|echo|export|ffmpeg|find|flyctl|gcloud|gem|gh|git|go|gradle"
-    "|grep|helm|helmfile|heroku|htop|istioctl|java|jq|k6|k9s|kind|kubectl|kustomize|litellm|locust|ls|make|minikube|mkdir"
-    "|mlflow|mongosh|mv|mvn|mysql|nginx|node|nohup|npm|npx|nvidia-smi|ollama|openssl|pg_dump|pip|pip3|pipx|pnpm|poetry"
-    "|promptfoo|psql|pulumi|pytest|python|python3|ray|redis-cli|rm|rsync|ruff|scp|sed|semgrep|ssh|sqlite3|sudo|syft"
-    "|systemctl|tar|terraform|tofu|torchrun|touch|trivy|uv|uvicorn|uvx|vault|vllm|wget|wrk|yarn"
-)
-EXAMPLE_PHRASES = r"for example|for instance|zum beispiel|z\. ?b\.|par exemple|p\. ?ex\.|por ejemplo|por exemplo|per esempio|ad esempio"
-EXAMPLE_PHRASES_CJK = r"例えば|たとえば|例如|比如|譬如|举例来说|舉例來說"
-EXAMPLE_LABELS = (
-    r"(?:(?:worked|code|practical|concrete|real-world|quick|usage|sample|minimal|configuration|config|use|illustrative|simple|example) )?"
-    r"(?:examples?|sample)(?: (?:use|usage|code|configuration|config|implementation|scenario|command|workflow|query|prompt|calculation))?"
-    r"|example use case|beispiele?|praxisbeispiel|exemples?|ejemplos?|exemplos?|esemp(?:io|i)|示例|例子|举例|舉例|案例|範例|実例|具体例|使用例|例"
-)
-NOTE_LABELS = (
-    r"implementation (?:notes?|tips?|details?|guidance|guide|steps?|advice|checklist|hints?|considerations?|example|sketch|plan)"
-    r"|(?:practical|practitioner|production|operational|deployment|usage|configuration|setup) (?:notes?|tips?|guidance|advice|steps?|checklist|hints?)"
-    r"|(?:pro |quick )?tips?|in practice"
-    r"|umsetzungshinweise?|praxishinweise?|praxistipps?|hinweise? zur umsetzung|implementierungshinweise?"
-    r"|notes? d['’]implémentation|notes? de mise en œuvre|mise en pratique|conseils? pratiques?"
-    r"|notas? de implementación|consejos? prácticos?|notas? de implementação|dicas? práticas?"
-    r"|note (?:di|sull['’]) ?implementazione|consigl(?:io|i) pratic(?:o|i)|实施说明|實施說明|实现说明|实施建议|实施要点|実装メモ|実装ノート|実装上の注意|実装のヒント"
-)
-HOW_TO_TITLES = (
-    r"how (?:to|do|can) .+|.*\bhow[ -]to\b.*|(?:basic |example )?usage(?: .+)?|implementation|implementing .+|(?:quick ?start|getting started|set-?up|installation)(?: .+)?"
-    r"|(?:implementation|practical|rollout|migration|action|deployment) (?:steps|guide|checklist|plan|playbook|roadmap)|step[ -]by[ -]step(?: .+)?"
-    r"|.*\bin \d+ steps|so geht['’]?s|anleitung|vorgehen|comment .+|mode d['’]emploi|cómo .+|como .+|come .+|uso|使用方法|使い方|手順|操作步骤|步骤"
-)
 
 # ----------------------------------------------------------------------------------------------
 # Reading a report: Markdown to blocks, once for all criteria
@@ -175,8 +144,9 @@ def parse_report(content):
     def end_block():
         text = full = "".join(parts) if kind == "code" else "".join(parts).strip()
         if text or kind == "code":
-            for place, target in reversed(targets):
-                parts.insert(place, f" <{target}>")
+            if targets:
+                for place, target in reversed(targets):
+                    parts[place - 1] += f" <{target}>"
                 full = "".join(parts).strip()
             block = {"kind": kind, "level": level, "top": depth == 0, "text": text, "full": full, "lead": lead}
             under = headers[column] if isinstance(column, int) and column < len(headers) else ""
@@ -202,6 +172,7 @@ def parse_report(content):
                 elif tag == "Link" and start:
                     links.append(data["dest_url"])
                 elif tag == "Link":
+                    parts.append("")
                     targets.append((len(parts), links.pop()))
                 continue
             had_text = bool("".join(parts).strip())
@@ -240,15 +211,24 @@ def parse_report(content):
 
 def _split_front_matter(source):
     """Return (a leading YAML block between --- lines or "", the rest); a rule followed by prose is none."""
-    lines = source.split("\n") if source.startswith("---") else [""]
+    if not source.lstrip("\n").startswith("---"):
+        return "", source
+    lines = source.lstrip("\n").split("\n")
     if lines[0].rstrip() != "---":
         return "", source
+    keys = 0
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() == "---":
-            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
-        # Every line of a mapping is "key: value", a continuation, a list entry or a comment.
-        key = re.match(r"[\"']?\w[\w .-]*[\"']?\s*:(?:\s|$)", line)
-        if not key and (number == 1 or not re.match(r"\s*$|\s+\S|-\s|#|[\]}]", line)):
+            return ("\n".join(lines[1:number]), "\n".join(lines[number + 1 :])) if keys else ("", source)
+        # Every line of a mapping is "key: value", a continuation, a list entry or a comment. A heading
+        # after an empty line is Markdown: what came before was a rule and a sentence with a colon.
+        if re.match(r"[\"']?[\w@][\w ./@-]*[\"']?\s*:(?:\s|$)", line):
+            keys += 1
+        elif (
+            not re.match(r"\s*$|\s+\S|-\s|#|[\]}\"']", line)
+            or re.match(r"#{1,6} ", line)
+            and not lines[number - 1].strip()
+        ):
             break
     return "", source
 
@@ -273,7 +253,10 @@ def _sections(blocks, bold=False):
 def _h2_titles(content):
     """Return the titles of the report's sections: the H2 headings at its top level that have a title."""
     blocks = parse_report(content)
-    return [_one_line(b["text"].replace("`", "")) for b in blocks if b["level"] == 2 and b["top"]]
+    titles = (
+        re.sub(r"<!--.*?(?:-->|$)", "", b["text"]).replace("`", "") for b in blocks if b["level"] == 2 and b["top"]
+    )
+    return [_one_line(title) for title in titles if title.strip()]
 
 
 def _masked(text):
@@ -317,10 +300,11 @@ def _structural_keys():
 def _without_numbering(folded):
     """Take "1.", "2)", "IV.", "A.", "Section 3:", "第1章" and the like off the front of a folded title."""
     mark = r"\s*(?:[.:)|]|[–—-](?=\s))+\s*"
+    spelled = "one|two|three|four|five|six|seven|eight|nine|ten|eins|zwei|drei|un|deux|trois|uno|dos|tres"
     patterns = (
-        rf"(?:{NUMBERED_PARTS})\s+(?:\d+(?:\.\d+)*|[ivxlc]+|[a-z])\b(?:{mark}|\s*)",
-        r"第\s*[\d一二三四五六七八九十]+\s*[章节節部回]分?\s*[.:、-]?\s*",
-        r"[一二三四五六七八九十]+\s*[、.:)]\s*",
+        rf"(?:{NUMBERED_PARTS})\s+(?:\d+(?:\.\d+)*|[ivxlc]+|[a-z]|{spelled})\b(?:{mark}|\s*)",
+        r"第?\s*[\d一二三四五六七八九十]+\s*[章节節部回]分?\s*[.:、-]?\s*",
+        r"[一二三四五六七八九十壹贰叁肆伍]+(?:\s*[、.:)]\s*|\s+)",
         rf"\(?(?:[ivxlc]+|[a-z])(?:{mark})",
         rf"\(?\d+(?:\.\d+)*(?:{mark}|、|\s*)",
     )
@@ -338,10 +322,10 @@ def is_structural(title):
 
 def _is_listed(folded):
     known, key = _structural_keys(), re.sub(r"^(?:the|a|an|our) ", "", _title_key(folded))
-    if key in known or re.fullmatch(rf"(?:{APPENDIX_WORDS}) ?(?:[a-z]|\d+|[ivx]+)?", key):
+    if key in known or re.fullmatch(rf"(?:{APPENDIX_WORDS}) ?(?:[a-z]|\d+|[ivx]+|[一二三四五六七八九十]+)?", key):
         return True
     # "Summary: what to do" and "Conclusion - final thoughts" are a title and its subtitle.
-    head = re.split(r":|—|\s[|–-]+\s", folded, maxsplit=1)[0]
+    head = re.split(r":|—|–|;|\s[|-]+\s", folded, maxsplit=1)[0]
     if head != folded and _title_key(head):
         return _is_listed(head)
     parts = [_title_key(part) for part in re.split(TITLE_JOINERS, folded)]
@@ -453,7 +437,9 @@ FILLABLE_THINGS = (
 )
 # Words by which a sentence talks about a placeholder instead of containing one.
 SPOKEN_ABOUT = r"placeholders?|templates?|literal(?:ly)?|strings?|phrases?|words?|such as|like|boilerplate|left in|leftovers?|unfilled"
-SCREEN_WORDS = r"click|press|tap|select|choose|hit|push|button|dialog|toolbar|menu|screen|tab|shortcut|label(?:led)?|column|option"
+SCREEN_WORDS = (
+    r"click|press|tap|select|choose|hit|push|button|dialog|toolbar|menu|screen|tab|shortcut|label(?:led)?|column|option"
+)
 MARKER_COLUMNS = r"meaning|definition|expansion|type|marker|tag|comment|kind|keyword|label|term|abbreviation|acronym|annotation|status|state|pattern|string|token"
 # What follows a marker that is being explained or counted: "FIXME: marks broken code", "TODO: 187".
 EXPLAINING = (
@@ -513,7 +499,10 @@ UNFILLED = {
         ("todo", "tbd", "fixme", "to do", "to-do"),
         rf"(?i)(?:^|:\s*)(?-i:tbd|Tbd)\W*$|^\W{{0,6}}(?:todo|to[- ]do|fixme):\s+{MARKER_VERBS}|^\W*(?:tbd|fixme)\W*$",
     ),
-    "lorem ipsum": (("lorem ipsum", "dolor sit amet"), r"(?i)^\W*lorem ipsum\W*$|\bdolor sit amet\b|\blorem ipsum dolor\b(?![^\"”“]{0,40}[\"”])|^\W*lorem ipsum,? (?:sit|amet|consectetur)"),
+    "lorem ipsum": (
+        ("lorem ipsum", "dolor sit amet"),
+        r"(?i)^\W*lorem ipsum\W*$|\bdolor sit amet\b|\blorem ipsum dolor\b(?![^\"”“]{0,40}[\"”])|^\W*lorem ipsum,? (?:sit|amet|consectetur)",
+    ),
     "text to be filled in": (
         ("be filled",),
         r"(?i)\bto be filled in\b|^\W*(?:(?:the |this )?(?:section|results?|details?|content|text|numbers?|figures?|data|summary|analysis|findings)[: ]+(?:is |are |still )?)?to be filled(?: out| later| soon| by .{1,40})?\W*$"
@@ -550,7 +539,12 @@ def no_placeholders():
         for heading, body in _sections(blocks, bold=True):
             texts = [_html_text(b["text"]) if b["kind"] == "html" else b["text"] for b in body if b["kind"] != "code"]
             texts = [text for text in texts if text.strip()]
-            if texts and len(body) <= 3 and all(b["kind"] in ("text", "item", "html") for b in body) and all(_is_stand_in(text, heading["level"]) for text in texts):
+            if (
+                texts
+                and len(body) <= 3
+                and all(b["kind"] in ("text", "item", "html") for b in body)
+                and all(_is_stand_in(text, heading["level"]) for text in texts)
+            ):
                 return False, f'section "{_one_line(heading["text"])}" holds only {_one_line(texts[0])!r}'
         prose = "\n".join(b["text"] for b in blocks if b["kind"] != "code").lower()
         shapes = {what: shape for what, shape in UNFILLED.items() if any(sign in prose for sign in shape[0])}
@@ -609,8 +603,14 @@ def _tells_the_writer(comment):
     return bool(
         re.match(order, comment)
         or re.match(rf"\W{{0,6}}{MARKERS}\b(?! (?:count|list|items?|comments?)\b)", comment)
-        or re.match(r"(?i)\W{0,6}(?:your |\d+(?:-\d+)? (?:sentences|paragraphs|words|bullets)\b|this section (?:should|must|will)\b)", comment)
-        or re.search(rf"(?i)\b(?:goes|add|insert) here\b|^placeholder\b(?! (?:image|attribute))|\bplaceholder (?:for|text)\b|(?:{WRITER_WORDS_ELSEWHERE})", comment[:400])
+        or re.match(
+            r"(?i)\W{0,6}(?:your |\d+(?:-\d+)? (?:sentences|paragraphs|words|bullets)\b|this section (?:should|must|will)\b)",
+            comment,
+        )
+        or re.search(
+            rf"(?i)\b(?:goes|add|insert) here\b|^placeholder\b(?! (?:image|attribute))|\bplaceholder (?:for|text)\b|(?:{WRITER_WORDS_ELSEWHERE})",
+            comment[:400],
+        )
     )
 
 
@@ -635,93 +635,128 @@ def _is_subject(what, found, line, block, following):
         return True
     if "mark" in what or what in ("a value left open", "text to be written"):
         # The column of a board or of markers, a table's row about one, an abbreviation that is spelled out.
-        if block["column"] == "header" or block["under"] and re.search(rf"(?i)\b(?:{MARKER_COLUMNS})s?\b", block["under"]):
+        if (
+            block["column"] == "header"
+            or block["under"]
+            and re.search(rf"(?i)\b(?:{MARKER_COLUMNS})s?\b", block["under"])
+        ):
             return True
         alone = re.fullmatch(rf"\W*{MARKERS}\W*", line)
-        if alone and block["column"] == 0 and ("TBD" not in words or following and re.match(r"(?i)\W*to be|\W*t\w+[- ]b", following["text"])):
+        if (
+            alone
+            and block["column"] == 0
+            and ("TBD" not in words or following and re.match(r"(?i)\W*to be|\W*t\w+[- ]b", following["text"]))
+        ):
             return True
         if re.match(r"\W*TBD\W+to be", line) and block["lead"]:
             return True
-        if alone and (block["kind"] == "heading" or block["lead"]) and following and re.search(MARKERS, following["text"]):
+        if (
+            alone
+            and (block["kind"] == "heading" or block["lead"])
+            and following
+            and re.search(MARKERS, following["text"])
+        ):
             return True
-        if words[:1] in "([" and "TBD" in words and re.search(r"(?i)\bt\w+[- ]b\w+[- ]d\w+\W{1,3}$", before) and not re.search(r"(?i)to be d\w+\W{1,3}$", before):
+        if (
+            words[:1] in "(["
+            and "TBD" in words
+            and re.search(r"(?i)\bt\w+[- ]b\w+[- ]d\w+\W{1,3}$", before)
+            and not re.search(r"(?i)to be d\w+\W{1,3}$", before)
+        ):
             return True  # trunk-based development (TBD)
         if re.match(r"(?i)\W*(?:if|when|whenever|where|while)\b", line) and not alone:
             return True
     quoted = before.count('"') % 2 or before.count("“") > before.count("”")
-    return bool(quoted) and ("bracket" not in what or words[1:2].islower() or bool(re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line)))
+    return bool(quoted) and (
+        "bracket" not in what or words[1:2].islower() or bool(re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line))
+    )
 
 
 # ----------------------------------------------------------------------------------------------
 # Criterion: a practical note or example
 # ----------------------------------------------------------------------------------------------
 
+# Programs whose name at the start of a line or code span makes it a command; the second kind are
+# English words too and need an argument that looks like one.
+COMMANDS = frozenset(
+    """alembic ansible ansible-playbook apt apt-get aws az bash brew bundle cargo chmod chown cmake composer conda crontab curl dbt
+    deno docker docker-compose dotnet dvc eslint ffmpeg flyctl gcloud gem gh git gradle grep helm helmfile heroku istioctl jq k6 k9s
+    kubectl kustomize litellm locust minikube mkdir mlflow mongosh mvn mysql ng npm npx nvidia-smi ollama openssl pg_dump pip pip3
+    pipx pnpm poetry promptfoo psql pulumi pytest python python3 rails redis-cli rsync ruff rustup scp sed semgrep spark-submit ssh
+    sqlite3 sudo syft systemctl terraform tofu torchrun trivy tsc uv uvicorn uvx vercel vllm wget yarn""".split()
+)
+WORDY_COMMANDS = frozenset(
+    "cat cd cp echo export find go ip java kind ls make mv nginx node nohup ray rm sc tar touch vault wrk".split()
+)
+ALL_COMMANDS = COMMANDS | WORDY_COMMANDS
+SUBCOMMANDS = (
+    r"(?:add|apply|attach|autoscale|build|checkout|ci|clone|commit|compose|cordon|create|delete|deploy|describe|destroy|diff|drain|exec|explain|export|fetch|fmt|get|images|import|init"
+    r"|inspect|install|list|lock|login|logs|merge|migrate|plan|port-forward|prune|ps|publish|pull|push|rebase|remove|restart|rm|rollback|rollout|run|scale|serve|set|show|start|stash|status|stop"
+    r"|submit|sync|tag|template|test|top|uninstall|up|update|upgrade|validate|version)"
+)
+EXAMPLE_PHRASES = r"for example|for instance|as an example|by way of example|zum beispiel|beispielsweise|bspw\.|à titre d['’]exemple|z\. ?b\.|par exemple|p\. ?ex\.|por ejemplo|p\. ?ej\.|por exemplo|per esempio|ad esempio"
+EXAMPLE_PHRASES_CJK = (
+    r"例えば|たとえば|例如|比如|譬如|举例来说|舉例來說|举个例子|舉個例子|以[^，。,]{1,15}[为為]例|具体例として"
+)
+EXAMPLE_LABELS = (
+    r"(?:(?!no\b|any\b)[\w-]+ ){0,2}?(?:examples?(?: (?:use|usage|code|config|configuration|implementation|scenario|command|workflow|query|prompt|calculation|case))?"
+    r"(?: from [\w ]{1,30}| (?!of\b|for\b|is\b|was\b|are\b)[\w-]+)?|sample (?!sizes?|population|mean|frame|weight|period|count|rate|domain)[\w-]+)|(?:ein )?(?:beispiele?|praxisbeispiel)|(?:un )?exemples?|(?:un )?ejemplos?"
+    r"|(?:um )?exemplos?|(?:un )?esemp(?:io|i)|示例|例子|举例|舉例|案例|範例|実例|具体例|使用例|例"
+)
+NOTE_LABELS = (
+    r"(?:(?!no\b)[\w-]+ ){0,2}?implementation (?:notes?|tips?|guidance|guide|steps?|advice|checklist|hints?|example|sketch)|notes? on implementation"
+    r"|(?:practical|practitioner|production|operational|deployment|usage|configuration|setup) (?:notes?|tips?|guidance|advice|steps?|checklist|hints?)|(?:pro |quick )?tips?|practical applications?|how to (?:apply|implement|use|do) (?:it|this)"
+    r"|umsetzungshinweise?|praxishinweise?|praxistipps?|hinweise? zur umsetzung|implementierungshinweise?|notes? d['’]implémentation|notes? de mise en œuvre|mise en pratique"
+    r"|conseils? pratiques?|notas? de implementación|consejos? prácticos?|notas? de implementação|dicas? práticas?|note (?:di|sull['’]) ?implementazione|consigl(?:io|i) pratic(?:o|i)"
+    r"|实施说明|實施說明|实现说明|实施建议|实施要点|実装メモ|実装ノート|実装上の注意|実装のヒント"
+)
+# Titles of sections that tell how, where the steps are numbered or start with a verb.
+HOW_TO_TITLES = (
+    r"(?!how to read\b)(?:how to\b.*|.*\bhow-to\b.*|(?:basic |example )?usage(?: .+)?|implementation|(?:implementing|deploying|using|installing|configuring|setting up|running|building|migrating|enabling|creating)\b.+|(?:quick ?start|getting started|set-?up|installation)(?: .+)?"
+    r"|.*\b(?:steps|procedure|playbook|runbook|checklist|step[ -]by[ -]step)\b.*|(?:implementation|practical|rollout|migration|action|deployment) (?:guide|plan|roadmap)|to [a-z]+ .+|so geht['’]?s|wie (?:man|sie) .+|pasos .+|.*anleitung|vorgehen"
+    r"|comment (?:\w+er|\w+ir|\w+re)\b.*|guide d['’]\w+|mode d['’]emploi|cómo .+|como (?:\w+ar|\w+er|\w+ir)\b.*|come \w+re\b.*|.*(?:如何|步骤|步驟|使用方法|使い方|手順|方法).*)"
+)
+STEP_VERBS = frozenset(
+    """add adopt allow apply ask assign attach automate avoid back backfill begin block build cache call change check choose clean click clone close collect
+    commit compare configure connect copy create cut define delete deploy disable document download drain drop enable encrypt enforce enter export fill
+    follow gather generate give go group hold identify import increase insert inspect install invite join keep label launch leave limit link list load lock
+    log look lower make map mark measure merge migrate monitor move name note open pair pick pilot pin place plan point prepare press promote provide
+    publish pull push put quote raise read record reduce register remove rename replace report require reserve reset restart restore review roll rotate run save scale
+    schedule select send separate set share ship show sign split start stop store submit switch sync tag take talk tell test track train trigger turn
+    update upgrade upload use validate verify version wait warm watch wire wrap write""".split()
+)
 # A block with none of these in it holds no label and no "for example".
 PRACTICAL_SIGNS = (
-    *(
-        "example",
-        "sample",
-        "instance",
-        "e.g",
-        "e. g",
-        "eg.",
-        "note",
-        "tip",
-        "guid",
-        "step",
-        "detail",
-        "advice",
-        "checklist",
-        "hint",
-    ),
-    *(
-        "practice",
-        "consider",
-        "sketch",
-        "plan",
-        "beispiel",
-        "z. b",
-        "z.b",
-        "hinweis",
-        "praxis",
-        "exemple",
-        "p. ex",
-        "p.ex",
-        "pratique",
-    ),
-    *(
-        "conseil",
-        "ejemplo",
-        "nota",
-        "consej",
-        "exemplo",
-        "dica",
-        "esemp",
-        "consigl",
-        "例",
-        "比如",
-        "譬如",
-        "举",
-        "舉",
-        "说明",
-        "說明",
-    ),
-    *("建议", "要点", "メモ", "ノート", "注意", "ヒント"),
+    "example|sample|instance|e.g|e. g|eg.|eg,|note|tip|guid|step|detail|advice|checklist|hint|practic|sketch|applica|implement|how to|beispiel|bspw|z. b|z.b|hinweis|praxis"
+    "|exemple|p. ex|p.ex|p. ej|p.ej|pratique|conseil|ejemplo|nota|consej|exemplo|dica|esemp|consigl|例|たとえば|比如|譬如|举|舉|说明|說明|建议|要点|メモ|ノート|注意|ヒント"
+).split("|")
+NO_CONTENT = (
+    r"(?is)\W*(?:none(?: \w+){0,3}|n/?a|not applicable|tbd|todo|tba|out of scope|omitted|unclear|nothing|not (?:available|part of|included|given|yet).{0,60}|(?:this|the) section is (?:left|empty).{0,60}|there (?:is|are) none.{0,40}|(?:no|there (?:is|are|were) no) \w+.{0,80}|see \w+|coming soon|\.{3}|…|-+"
+    r"|.{0,60}\b(?:will be|to be|be) (?:added|shared|provided|published|written|completed)\b.{0,60}|(?:is|are|was|were|will be|would be|has been|have been) .*)?\W*"
 )
-NO_CONTENT = r"(?is)\W*(?:none(?: \w+){0,3}|n/?a|not applicable|tbd|todo|tba|to be \w+|out of scope|omitted|nothing|no \w+|see \w+|coming soon|\.{3}|…|-+|(?:is|are|was|were|will be|would be|has been) .*)?\W*"
-LABEL = rf"(?i)^\W*(?:(?:\d+|[a-z])[.)]\s+)?(?:an? |the )?(?P<label>{EXAMPLE_LABELS}|{NOTE_LABELS})(?: ?#?\d+| [A-Z])?(?: \([^)]*\)| for [\w -]+| of [\w -]+| in [\w -]+)?\s*"
-# "For example" gives one where it opens a sentence or stands between marks; not where nothing
-# follows, and not where the sentence says that there is none.
+STATISTICS = r"(?i)(?:[a-z]|accuracy|precision|recall|auc|f1|rmse|mae|mape|r2|mean|median|mode|average|score|total|sum|roi|cost|growth|risk|loss|error|alpha|beta|p-?value|odds|ratio|high|low|medium)"
+SQL = r"(?i)(?:select\b.+\bfrom|insert into|create (?:table|index|unique|materialized|role|user|extension)|alter table|drop (?:table|index|column)|delete from|update \w+ set|explain (?:analyze )?select|vacuum|grant \w+ on)\b"
+
+GIVEN = r"(?=[\w`\"'“$<(#@])"
+# "For example" gives one where it opens a sentence or stands between marks and something follows.
 GIVES_EXAMPLE = (
-    rf"(?i)(?:^|[.!?:;,(—–-]\s*|\n\s*|\b(?:and|or|but|so|as|like|use|with|in|on|at|by|to) )(?:{EXAMPLE_PHRASES})(?:\s*[,:;]?\s+)(?=[\w`\"'“$<])"
-    rf"|,\s*(?:{EXAMPLE_PHRASES})\s*(?=[.)!]|$)"
-    rf"|(?<![\"'“‘\w])(?:e\. ?g\.|eg\.|e\.g)[,:]?\s*(?=[\w`\"'“$<])|(?:{EXAMPLE_PHRASES_CJK})(?![\s」』\"”]*$)"
+    rf"(?i)(?:^|[.!?:;,(—–-]\s*|\n\s*|\b(?:and|or|but|so|use|with) )(?:{EXAMPLE_PHRASES})(?:\s*[,:;]?\s+){GIVEN}"
+    rf"|\w (?:for example|for instance) (?:at|in|by|with|when|from|on|through|via|using|to)\b"
+    rf"|,\s*(?:{EXAMPLE_PHRASES})\s*(?=[.)!]|$)|\((?:{EXAMPLE_PHRASES})\)"
+    rf"|(?<![\"'“‘\w])(?:e\. ?g\.|eg\.|e\.g|\beg(?=[,:]))[,:]?\s*(?!(?:and|with|or|is|was|as)\b){GIVEN}|(?:{EXAMPLE_PHRASES_CJK})(?![\s」』\"”]*$)"
+    r"|\b(?:an?|one|another|good|gutes|typical|common|classic|simple|concrete|real|recent|first|well-known|notable|famous|other|two|three|some) (?:\w+ )?(?:examples?|beispiel)(?: of (?:this|it|that))? (?:is|ist|was|are|were|comes? from)\b(?! (?:hard|rare|missing|difficult|not|needed|lacking|worth|absent|scarce))"
+    r"|\bhere(?:'s| is| are) (?:an? |some )?(?:\w+ )?examples?\b|\b(?:following|give an) example:"
 )
-PROMISES_NONE = (
-    r"(?i)\b(?:no|not|n't|never|without|lacks?|lacking|omits?|omitted|neither|nor|nothing|none|hardly|cannot|fails? to|failed to|free of|instead of|rather than|devoid of)\b"
-    r"[^.;:!?]*\b(?:examples?|code|commands?|steps?|guidance|instructions?|details?|notes?|snippets?|samples?|tutorials?|anything|concrete|practical|walkthroughs?|how[- ]to|configuration)\b"
+EXAMPLE_NOUNS = r"(?:examples?|code|commands?|steps?|guidance|instructions?|details?|snippets?|samples?|tutorials?|walkthroughs?|how[- ]tos?)"
+PROMISES_NONE = rf"(?i)\b(?:no|not any|without any|without|lacks?|lacking|omits?|omitted|neither|nothing|none|free of|devoid of|instead of)\b (?:[\w-]+ ){{0,2}}?{EXAMPLE_NOUNS}\b|(?:n['’]t|\bnot|\bnever) (?:\w+ ){{0,2}}?any(?:thing\b| (?:\w+ )?{EXAMPLE_NOUNS}\b)"
+DENIED_AFTER = r"(?i)\b(?:is|are|was|were) (?:missing|absent|lacking|not (?:given|included|provided|shown|available))\b"
+JUST_DENIED = (
+    r"(?i)(?:\b(?:not|no|never|nor|without|neither|could have|should have|would have|might have|\w+n['’]t|cannot|avoid)\b"
+    r"(?: (?:include|give|provide|offer|contain|show|list|have|been|included|given|shown|be|say|mention|explain|name|tell|specify|cover))?|\bif [\w ]{0,20})\W*$"
 )
-JUST_DENIED = r"(?i)(?:\b(?:not|no|never|nor|without|neither|n't|could have|should have|would have|might have|asked|asking|asks|ask|looking|looked|calls?|called|wish(?:es|ed)?|hop(?:es|ed|ing)|waiting|request(?:ed)?|phrase|words?|term|write|writes|say|says|said)\W+)$"
+# What a sentence wishes for, it does not give: "the report should contain, for example, code".
+WISHED = r"(?i)\b(?:would be (?:useful|good|helpful|nice) to|want(?:s|ed)?|should (?:contain|include|have|add|offer)|(?:might|could) offer|miss(?:es|ing)?|lacks?)\b"
+JUST_ASKED = r"(?i)\b(?:phrases like|asked|asking|asks|ask|request(?:ed|s)?|phrases?|words?|expression|writ(?:e|ing)|wish(?:es|ed)?|looking)\W*$"
 
 
 def has_impl_notes():
@@ -734,127 +769,231 @@ def has_impl_notes():
                 return True, f"a code block: {_one_line(block['text'], 50)!r}"
             if block["kind"] == "html" and re.search(r"(?is)<(?:pre|code)\b[^>]*>\s*[^\s<]", block["text"]):
                 return True, "a code block in HTML"
-        for number, block in enumerate(blocks):
-            if block["kind"] not in ("code", "html", "meta"):
-                found = _practical_words(block, blocks[number + 1 : number + 2])
-                if found:
-                    return True, f"{found[0]}: {_one_line(found[1], 50)!r}"
-        for heading, body in _sections(blocks, bold=True):
-            title = _plain_title(heading)
-            if re.fullmatch(rf"(?i){HOW_TO_TITLES}", title) and _has_steps(body, title.startswith("how to")):
-                return True, f'steps under "{_one_line(heading["text"])}"'
+        prose = [(n, b) for n, b in enumerate(blocks) if b["kind"] not in ("code", "html", "meta")]
+        lower = "\n".join(block["text"] for _, block in prose).lower()
+        signs = [sign for sign in PRACTICAL_SIGNS if sign in lower]
+        for number, block in prose:
+            if found := _practical_words(block, blocks[number + 1 : number + 4], signs):
+                return True, f"{found[0]}: {_one_line(found[1], 50)!r}"
+        for title, body in _how_to_sections(blocks):
+            if _has_steps(title, body):
+                return True, f'steps under "{_one_line(title)}"'
         return False, "no code, command, labelled example or note, or how-to steps"
 
     return _criterion("has_impl_notes", check)
 
 
-def _plain_title(heading):
-    return _without_numbering(" ".join(heading["text"].replace("`", "").split()).lower()).strip(" .:!?*")
+def _plain_title(block):
+    title = " ".join(block["text"].replace("`", "").split()).lower()
+    return _without_numbering(title).strip(" .:!?*")
 
 
-def _has_steps(body, how_to):
-    """Tell whether a section's body has steps: two list items, sentences in sequence or, under "How to", orders."""
-    items = [b for b in body if b["kind"] == "item" and re.search(r"\w", b["text"])]
-    words = "\n".join(b["text"] for b in body)
-    sequence = len(re.findall(r"(?i)\b(?:first|then|next|finally|after that|afterwards|step \d+|once)\b", words))
-    orders = r"(?m)(?:^|[.!?] )(?!(?:The|This|That|It|There|We|They|You|I|He|She|Here) )[A-Z][a-z]+ (?:an?|the|your|to|it|each|every|all|both|them|one|two) "
-    return len(items) >= 2 or sequence >= 2 or how_to and bool(re.search(orders, words))
+def _how_to_sections(blocks):
+    """Yield (title, body) of each section that tells how, with the subsections that belong to it."""
+    for number, block in enumerate(blocks):
+        bold = block["lead"] and block["lead"] == block["text"]
+        opener = block["kind"] == "text" and block["text"].endswith(":") and len(block["text"]) < 90
+        if (block["kind"] == "heading" or bold or opener) and re.fullmatch(
+            rf"(?i){HOW_TO_TITLES}", _plain_title(block)
+        ):
+            body = []
+            for below in blocks[number + 1 :]:
+                if below["kind"] == "heading" and below["level"] <= (block["level"] or 9):
+                    break
+                body.append(below)
+            yield block["text"], body
 
 
-def _practical_words(block, following):
-    """Return (what it is, the words) for the first practical note or example in a block of prose, or None."""
+def _has_steps(title, body):
+    """Tell whether a body has steps: two numbered items, two that start with a verb, "Step 1" headings, or sentences in sequence."""
+    items = [b for b in body if b["kind"] == "item" and re.search(r"\w{2}", b["text"])]
+    orders = [
+        b
+        for b in [*items, *(b for b in body if b["kind"] == "heading")]
+        if (re.match(r"[\W\d]*([A-Za-z]+)", b["text"]) or ["", ""])[1].lower() in STEP_VERBS
+    ]
+    steps = [b for b in body if re.match(r"(?i)\W*(?:step|schritt|étape|paso|passo|etapa) ?\d", b["text"])]
+    numbered = [b for b in items if b["numbered"]] if not re.match(r"(?i)implement|set-?up", title) else []
+    if len(orders) >= 2 or len(steps) >= 2 or len(numbered) >= 2:
+        return True
+    words = "\n".join(b["text"] for b in body if b["kind"] != "heading")
+    sequence = re.findall(r"(?:^|[.!?]\s+|\n)(?:First|Then|Next|Finally|After that|Afterwards)\b", words)
+    opening = re.findall(r"(?m)(?:^|[.!?] )([A-Z][a-z]+) ", words)
+    told = re.match(r"(?i)\W*(?:[\d.]+ )?how[ -]to", title) and any(word.lower() in STEP_VERBS for word in opening)
+    return len(sequence) >= 2 or bool(told)
+
+
+def _practical_words(block, following, signs):
+    """Return (what it is, the words) for the first practical note or example in a block of prose, or None.
+
+    `signs` are those of PRACTICAL_SIGNS that the report has.
+    """
     text = block["text"]
     for code in re.findall(r"`([^`]*)`", text) if "`" in text else ():
         if _is_command(code.strip()):
             return "a command or setting", code
-    for line in text.split("\n"):
-        if block["kind"] != "heading" and _is_command_line(line.replace("`", "").strip()):
-            return "a command or setting", line
+    told = (
+        re.search(r"(?i)\b(?:run|set|add|use|execute|enter|type|issue|try)\s+`([^`\s]+ [^`]+)`", text)
+        if "`" in text
+        else None
+    )
+    if told:
+        return "a command or setting", told[1]
+    typed = re.search(r"\b(?:[Rr]un|[Ee]xecute|[Tt]ype) ([a-z][\w.-]+) (\S+)", text)
+    if typed and typed[1] in COMMANDS and re.match(rf"{SUBCOMMANDS}\b|\S*[./=-]", typed[2]):
+        return "a command or setting", typed[0]
+    if block["kind"] in ("text", "item"):
+        for line in text.split("\n"):
+            if _is_command_line(re.sub(r"(?i)^(?:run|command): ", "", line.replace("`", "").strip())):
+                return "a command or setting", line
+    if isinstance(block["column"], int) and re.search(
+        r"(?i)\b(?:examples?|implementation notes?|beispiel|ejemplo|exemple)\b|示例|例", block["under"]
+    ):
+        return (f"under {block['under']!r}", text) if not re.fullmatch(NO_CONTENT, text) else None
     lower = text.lower()
-    if not any(sign in lower for sign in PRACTICAL_SIGNS):
+    if not any(sign in lower for sign in signs):
         return None
     masked = _masked(text)
-    label = re.match(LABEL, masked)
-    if label:
-        rest = masked[label.end() :]
-        marked = (
-            re.match(r"[:：.—–]|-\s", rest)
-            or block["kind"] == "heading"
-            or len(block["lead"]) + 3 >= label.end() > 0
-            and block["lead"]
-        )
-        content = (
-            rest
-            if re.search(r"\w", rest)
-            else (following[0]["text"] if following and following[0]["kind"] != "heading" else "")
-        )
-        if marked and re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content):
-            return "a labelled example or note", text
-    for sentence in re.split(r"(?<=[.!?。！？])(?<![\s(]\w\.)\s+(?=[A-Z\"“(])", masked):
+    labelled = _label_and_content(block, masked, following)
+    if labelled:
+        return "a labelled example or note", labelled
+    for sentence in re.split(r"(?<=[.!?。！？])(?<![\s(.]\w\.)(?<!\be[jx]\.)\s+(?=[A-Z\"“(])", masked):
         label = re.search(rf"(?i)(?:^|[.!?;—–(]\s*|\n\s*)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})\s*[:：]\s*(?=\S)", sentence)
         if label and not re.fullmatch(NO_CONTENT, sentence[label.end() :]):
             return "a labelled example or note", sentence[label.start() :].strip(" .;\n")
         for found in re.finditer(GIVES_EXAMPLE, sentence):
-            before = (
-                sentence[: found.start()]
-                + re.split(rf"(?i){EXAMPLE_PHRASES}|{EXAMPLE_PHRASES_CJK}|e\. ?g|eg\.", found[0])[0]
+            before = re.split(
+                rf"(?i){EXAMPLE_PHRASES}|{EXAMPLE_PHRASES_CJK}|e\. ?g|eg\.|\bexample", sentence[: found.end()]
+            )[0]
+            bare = "," not in found[0] and "(" not in found[0] and not re.search(r"[,:;(—–]\s*$", before)
+            denied = re.search(JUST_DENIED, before.rstrip(" ,;:(")) or bare and re.search(JUST_ASKED, before)
+            after = sentence[found.end() :]
+            wished = re.search(WISHED, before) and re.match(
+                rf"(?i)\W*(?:an? |any |some |concrete )*(?:diagram|checklist|{EXAMPLE_NOUNS})\b", after
             )
-            denied = re.search(JUST_DENIED, before.rstrip(" ,;:(") + " ") or re.search(PROMISES_NONE, sentence)
-            if not denied and not re.search(r"[\"“‘']$", before):
-                return "an example", sentence[found.start() :].strip(" .,;:(-–—\n")
+            if (
+                wished
+                or denied
+                or re.search(PROMISES_NONE, before)
+                or re.search(DENIED_AFTER, after)
+                or re.search(r"[\"“‘']$", before)
+            ):
+                continue
+            return "an example", sentence[found.start() :].strip(" .,;:(-–—\n")
     return None
 
 
+def _label_and_content(block, masked, following):
+    """Return a block's text where it opens with the label of an example or note, and something stands behind that label."""
+    if block["kind"] == "heading":
+        if not re.fullmatch(
+            rf"(?i)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})(?: (?:&|and) \w+)?(?: \d+)?(?:\s*[:：–-].*)?", _plain_title(block)
+        ):
+            return None
+        content = next((b["text"] for b in following if b["kind"] != "heading"), "")
+        return block["text"] if re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content) else None
+    implementation = block["lead"].lower().strip(" :") == "implementation" and len(masked.split()) > 5
+    if implementation:
+        return block["text"]
+    label = re.match(
+        rf"(?i)^\W*(?:(?:\d+|[a-z])[.)]\s+)?(?:an? |the )?(?:{EXAMPLE_LABELS}|{NOTE_LABELS})(?![\w])(?: ?#?\d+| [A-Z]\b)?(?: \([^)]*\)| (?:for|of|in) [\w -]{{1,40}})?\s*",
+        masked,
+    )
+    if not label:
+        return None
+    rest = masked[label.end() :]
+    marked = re.match(r"[:：—–]|-\s", rest) or block["lead"] and abs(len(block["lead"]) - len(label[0].strip())) <= 2
+    content = (
+        rest
+        if re.search(r"\w", rest)
+        else (following[0]["text"] if following and following[0]["kind"] != "heading" else "")
+    )
+    return block["text"] if marked and re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content) else None
+
+
 def _is_command(code):
-    """Tell whether an inline code span is a command or a setting, and not merely a name."""
+    """Tell whether an inline code span is a command or a setting, and not merely a name, a number or a formula."""
+    code = code[:200]
+    key = re.match(r"(?P<key>\"?[A-Za-z_][\w.\[\]-]*\"?)(?P<sign>: | ?:= ?| ?= ?)(?P<value>[^\s=>].*)", code)
+    if (
+        key
+        and not re.fullmatch(STATISTICS, key["key"])
+        and not (" = " in code and re.search(r"\d*\.\d|%", key["value"]))
+    ):
+        return True
     return bool(
         _is_command_line(code)
-        or re.match(rf"(?:sudo )?(?:\./|/)?(?:{COMMANDS}) \S", code)
         or re.match(r"[A-Za-z][\w.-]*(?= ).*(?: --?[A-Za-z]|\w=)", code)
-        or re.match(r"[A-Za-z_][\w.\[\]-]*\s*(?::|=|:=)\s*[^\s=>:/]", code)
-        or re.match(r"(?:GET|POST|PUT|PATCH|DELETE) /", code)
+        or code.split(" ")[0] in COMMANDS
+        and re.match(rf"\S+ (?:{SUBCOMMANDS}\b|\S+ \S|(?![\d.]+$)\S*[./=:-])", code)
         or re.match(
-            r"(?i)(?:select .+ from|insert into|create (?:table|index|unique|materialized|role|user)|alter table|drop \w+|delete from|update \w+ set|explain (?:analyze )?select|set \w+ ?=|vacuum|grant) ?",
+            r"(?:\./|~/)[\w./-]+(?:$| )|\w+:\w+(?:[:\w]*) \S|(?:FROM|RUN|COPY|ENV|EXPOSE|CMD|ENTRYPOINT) \S|(?:GET|POST|PUT|PATCH|DELETE) /",
             code,
         )
-        or re.match(r"[\w.]+\([^)]*[^)\s][^)]*\)", code)
+        and not re.search(r"\.(?:md|txt)$", code)
+        or re.match(SQL, code)
+        or re.fullmatch(r"[a-z_]+ \S+(?: \S+)?;", code)
+        or re.match(r"\w[\w.]*\([^)]*[\"'=,][^)]*\)", code)
+        or re.match(r"(?:rails|bin/\w+|rake) [\w:]+", code)
     )
 
 
 def _is_command_line(line):
     """Tell whether a whole line is a command or a setting: `$ x`, `pip install x`, `KEY=value`, `a.b: 1`."""
-    if " -" in line or "=" in line or line.startswith("$ "):
-        if re.match(r"\$ \w", line):
-            return True
-        if re.fullmatch(r"(?:export )?[A-Za-z_][\w.-]*\s?=\s?[^\s=].*", line) and len(line.split()) <= 6:
-            return True
-        if re.fullmatch(r"[A-Za-z][\w.-]*(?= ).* --?[A-Za-z].*[^.:]", line) and not _reads_as_prose(line):
-            return True
+    line = line[:400]
+    first = line.removeprefix("sudo ").partition(" ")[0]
+    if not (
+        "=" in line
+        or " -" in line
+        or line[:2] in ("$ ", "> ")
+        or ":" in first
+        or line.endswith(";")
+        or first in ALL_COMMANDS
+    ):
+        return False
+    prompt = re.match(r"[$>] (?=[a-z./])", line)
+    if prompt and (line[2:].split(" ")[0] in ALL_COMMANDS or re.search(r" -|[/=|.]", line[2:])):
+        return not _reads_as_prose(line[2:])
+    if (
+        re.fullmatch(r"(?:export )?[A-Za-z_][\w.-]*=[^\s=].*", line)
+        and len(line.split()) <= 6
+        and not re.match(rf"{STATISTICS}=", line)
+    ):
+        return True
+    if re.fullmatch(r"[A-Za-z_]\w*[._]\w[\w.-]* = \S.*", line) and len(line.split()) <= 6:
+        return True
+    if re.fullmatch(
+        r"(?:[a-z][\w.-]*|[A-Z]\w+-[A-Z]\w+)(?= ).* (?:--?[a-z]|-[A-Z]).*[^.:]", line
+    ) and not _reads_as_prose(line):
+        return True
     first, _, rest = line.removeprefix("sudo ").partition(" ")
-    if rest and first in _commands():
-        return bool(
-            re.fullmatch(r"[\w./:=@~$\"'{}<>\[\]%+,*|&;\\ -]*(?:[\w/}\"'\]>*~]|\.\w+)", rest)
-        ) and not _reads_as_prose(line)
-    return (
-        first[-1:] == ":"
-        and bool(re.fullmatch(r"[a-z]\w*(?:[._-][\w-]+)+: \S.{0,60}", line))
-        and len(line.split()) <= 5
-    )
-
-
-@functools.cache
-def _commands():
-    return frozenset(COMMANDS.split("|"))
+    argument = re.search(r"[/=~$]|[a-z]\.\w|^-|\s-", rest)
+    if (
+        rest
+        and not _reads_as_prose(line)
+        and (
+            first in COMMANDS
+            and (argument or re.match(rf"{SUBCOMMANDS}\b \S", rest))
+            or first in WORDY_COMMANDS
+            and argument
+        )
+    ):
+        return bool(re.fullmatch(r"[\w./:=@~$\"'{}<>\[\]%+,*|&;\\ -]*[\w/}\"'\]>*~]", rest))
+    if re.fullmatch(r"[a-z]\w*(?:[._]\w[\w-]*)+: \S.{0,60}", line) and len(line.split()) <= 5:
+        return True
+    return bool(re.match(SQL, line) and line.endswith(";"))
 
 
 def _reads_as_prose(line):
     """Tell "make sure that caches are warm" from "make test": commands have flags, paths, or few plain words."""
     words = line.split()
     plain = [w for w in words[1:] if re.fullmatch(r"[a-z]+", w)]
+    articles = re.search(r" (?:the|a|an|is|are|that|your|and|of|sure|with|for|to|by) ", line)
     return (
         len(plain) > 3
         and not re.search(r"(?:^| )--?\w|[/=$|<>{]", line)
-        or bool(re.search(r" (?:the|a|an|is|are|that|your|and|of|sure|with|for) ", line))
+        or bool(articles)
+        and not re.search(r" --?\w|[|$]", line)
     )
 
 
@@ -890,16 +1029,37 @@ TO = (
 # (where it counts: "edge" is the first and last three blocks of a report; the shape)
 SAYS_WHERE = (
     ("anywhere", rf"\b{THIS_REPORT} {AUXILIARY}{SAVED} {TO}{ANY}"),
-    ("anywhere", rf"\b(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) {THIS_REPORT} {TO}{ANY}"),
+    (
+        "anywhere",
+        rf"\b(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) {THIS_REPORT} {TO}{ANY}",
+    ),
     ("anywhere", rf"\b(?:find|access|read|view|open|see|download) {THIS_REPORT} {TO}{ANY}"),
-    ("anywhere", rf"^\W*(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this|all findings|the results) {TO}{OWN}"),
+    (
+        "anywhere",
+        rf"^\W*(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this|all findings|the results) {TO}{OWN}",
+    ),
     ("anywhere", rf"^\W*(?:{WHOLE_REPORT}|it|this file|this) {AUXILIARY}{SAVED} {TO}{OWN}"),
-    ("anywhere", rf"^\W*(?:(?:{WHOLE_REPORT}|output|file|results) )?(?:successfully )?(?:saved|written|exported) {TO}{OWN}"),
-    ("edge", rf"\b(?:I|we)(?: have|'ve| will|'ll)? (?:now |also |just |successfully )?(?:saved|save|stored|written|write|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this) {TO}{DOCUMENT}"),
+    (
+        "anywhere",
+        rf"^\W*(?:(?:{WHOLE_REPORT}|output|file|results) )?(?:successfully )?(?:saved|written|exported) {TO}{OWN}",
+    ),
+    (
+        "edge",
+        rf"\b(?:I|we)(?: have|'ve| will|'ll)? (?:now |also |just |successfully )?(?:saved|save|stored|written|write|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this) {TO}{DOCUMENT}",
+    ),
     ("edge", rf"\b(?:find|access|read|view|open|see|download) {WHOLE_REPORT} (?:[\w-]+ ){{0,2}}?{TO}{DOCUMENT}"),
-    ("edge", rf"^\W*(?:{WHOLE_REPORT}|the above|everything|this (?:file|output|content|text)) {AUXILIARY}{SAVED} {TO}{DOCUMENT}"),
-    ("edge", rf"^\W*(?:{WHOLE_REPORT}|output|file|results) (?:has been |have been |was |were )?(?:successfully )?(?:saved|written|exported|stored|filed) {TO}{ANY}"),
-    ("edge", rf"^\W*(?:successfully |now )?(?:saved|saving|written|exported|stored|output|delivered)(?: {WHOLE_REPORT})? {TO}{DOCUMENT}"),
+    (
+        "edge",
+        rf"^\W*(?:{WHOLE_REPORT}|the above|everything|this (?:file|output|content|text)) {AUXILIARY}{SAVED} {TO}{DOCUMENT}",
+    ),
+    (
+        "edge",
+        rf"^\W*(?:{WHOLE_REPORT}|output|file|results) (?:has been |have been |was |were )?(?:successfully )?(?:saved|written|exported|stored|filed) {TO}{ANY}",
+    ),
+    (
+        "edge",
+        rf"^\W*(?:successfully |now )?(?:saved|saving|written|exported|stored|output|delivered)(?: {WHOLE_REPORT})? {TO}{DOCUMENT}",
+    ),
 )
 # A short sentence at the edge that names an output and one of these speaks of its own file.
 OWN_FILE_WORDS = rf"(?i)\b(?:{REPORT}|saved|saving|wrote|written|everything|file|location|bericht|rapport|informe|relatório|rapporto|gespeichert)\b|报告|報告|レポート|保存|文件|路径"
@@ -921,9 +1081,7 @@ LINKS_ELSEWHERE = (
     r"|已经?|被|将|は|を|が|に|も)"
 )
 # The report, words that link, and then the path and the verb in either order.
-SAYS_WHERE_ELSEWHERE = (
-    rf"(?i)^\W*(?:{THIS_ELSEWHERE})(?:\W*{LINKS_ELSEWHERE}){{0,6}}\W*(?:(?:{SAVED_ELSEWHERE})\w*(?:\W*(?:{LINKS_ELSEWHERE}|到|在|于|至|为)){{0,3}}\W*)?{DOCUMENT}"
-)
+SAYS_WHERE_ELSEWHERE = rf"(?i)^\W*(?:{THIS_ELSEWHERE})(?:\W*{LINKS_ELSEWHERE}){{0,6}}\W*(?:(?:{SAVED_ELSEWHERE})\w*(?:\W*(?:{LINKS_ELSEWHERE}|到|在|于|至|为)){{0,3}}\W*)?{DOCUMENT}"
 
 
 def no_file_path_refs():
@@ -939,9 +1097,9 @@ def no_file_path_refs():
                 if "\n" in text.strip() or not before.rstrip().endswith((":", "：")):
                     continue
                 text = f"{before.splitlines()[-1]} {text.strip()}"
-            if "://" in text or "." in text:
+            if "/" in text:
                 text = re.sub(WEB_ADDRESS, " ", text)
-            if "/" not in text and "\\" not in text and not re.search(rf"(?i){DOCUMENT_SUFFIXES}", text):
+            if "/" not in text and "\\" not in text and not re.search(DOCUMENT_SUFFIXES, text, re.IGNORECASE):
                 continue
             if block["kind"] == "html":
                 text = re.sub(r"<!--|-->|</?(?:div|p|code|em|i|b|strong|br|small|sub)\b[^>]*>", "\n", text)
@@ -975,7 +1133,11 @@ def _names_own_file(line, block, edge):
         if any((edge or where == "anywhere") and re.search(rf"(?i){shape}", field) for where, shape in SAYS_WHERE):
             if not re.search(r"(?i)^\W*by default|\b(?:every|each|nightly|hourly|by the \w+ job)\b", field):
                 return True
-        if re.search(SAYS_WHERE_ELSEWHERE, field) or edge and re.match(rf"(?i)\W*(?:{SAVED_ELSEWHERE})\b.{{0,20}}{DOCUMENT}", field):
+        if (
+            re.search(SAYS_WHERE_ELSEWHERE, field)
+            or edge
+            and re.match(rf"(?i)\W*(?:{SAVED_ELSEWHERE})\b.{{0,20}}{DOCUMENT}", field)
+        ):
             return True
         short = edge and "§own" in field and len(field.split()) <= 20 and not cell
         if short and re.search(OWN_FILE_WORDS, field) and not re.search(OTHER_FILE_WORDS, field):
@@ -991,7 +1153,9 @@ def _with_path_signs(line):
         path = found[0].rstrip(".,;:)")
         own, document = re.fullmatch(OWN_FILE, path), re.search(rf"(?i){DOCUMENT_SUFFIXES}$", path)
         # README.md, AGENTS.md and their like are files of a project.
-        kinds.append("own" if own else "doc" if document and not re.search(r"(?:^|[\\/])[A-Z_]+\.\w+$", path) else "any")
+        kinds.append(
+            "own" if own else "doc" if document and not re.search(r"(?:^|[\\/])[A-Z_]+\.\w+$", path) else "any"
+        )
         return f"§{kinds[-1]}{found[0][len(path) :]}" if len(kinds) <= MOST_PATHS else "…"
 
     marked = re.sub(PATH, sign, line, flags=re.IGNORECASE)
@@ -1010,20 +1174,27 @@ def _is_quoted(field):
 
 def _is_location_label(field, cell):
     """Tell whether a field is a label and a path alone: "File: x.md", "Report location: docs/"."""
-    found = re.fullmatch(rf"\W*(?P<label>[\w' -]{{1,40}}?)\W{{1,4}}§(?P<kind>own|doc|any)[^\w§]*(?:§\w+\W*)?", field)
+    if len(field) > 200:
+        return False
+    found = re.fullmatch(r"\W*(?P<label>[\w' -]{1,40}?)\W{1,4}§(?P<kind>own|doc|any)[^\w§]*(?:§\w+\W*)?", field)
     if not found or not re.search(r"[:：=→>-]\W*§|\b(?:to|as|at|in)\W+§", field):
         return False
     label = found["label"].lower()
     if not re.fullmatch(rf"{LABEL_WORDS}(?:[ -]?{LABEL_WORDS})*", label):
         return False
-    own_label = re.search(r"report|document|evaluation|write|saved?\b|stored|bericht|rapport|informe|relatório|报告|報告|レポート", label)
+    own_label = re.search(
+        r"report|document|evaluation|write|saved?\b|stored|bericht|rapport|informe|relatório|报告|報告|レポート", label
+    )
     if cell:
         return found["kind"] == "own" or label.startswith("this report")
     if found["kind"] == "own":
         return True
     if found["kind"] == "doc":
         return bool(own_label or not re.fullmatch(r"outputs?|results?", label))
-    return bool(own_label and re.search(r"location|path|saved|stored|file|speicherort|emplacement|ubicación|位置|路径|パス|保存", label))
+    return bool(
+        own_label
+        and re.search(r"location|path|saved|stored|file|speicherort|emplacement|ubicación|位置|路径|パス|保存", label)
+    )
 
 
 # The registry: a spec's "type" to its factory; the spec's other keys are the factory's arguments.

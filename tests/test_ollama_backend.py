@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,6 @@ REDIS_AGAIN = (
     "TASK: Identify the five most common mistakes in Redis Sentinel failover and write them to eval-sentinel.md"
 )
 OCR = "TASK: Compare 3 invoice OCR services for small accounting firms and save to eval-invoice-ocr.md"
-SCHEMA_ANSWER = json.dumps({"task": OCR.removeprefix("TASK: ")})
 
 
 # ----------------------------------------------------------------------------------------------
@@ -120,6 +120,15 @@ def lines_with(text, *parts):
 def files(folder):
     """Return every file below a folder with its content."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def side_by_side(folder, rows, work):
+    """Do work(a folder of its own, row) for each row of a table at once, since a run mostly waits; return the outcomes by name."""
+    folders = [folder / str(number) for number in range(len(rows))]
+    for place in folders:
+        place.mkdir()
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(rows, pool.map(work, folders, rows.values()), strict=True))
 
 
 # ----------------------------------------------------------------------------------------------
@@ -237,38 +246,65 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("answer", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_unusable_answer_is_asked_for_again_with_a_schema(folder, answer):
-    with OllamaServer(answers=[answer, SCHEMA_ANSWER]) as server:
-        status, err = ask(folder, server, "--only P_pm")
+def one_persona_a_case(folder, cases):
+    """Write personas that are named like cases; return a function that tells a chat's case."""
+    personas = [
+        {"id": f"P{n}", "name": f"Case {name}", "role": "Tester", "context": f"Tests number {n}."}
+        for n, name in enumerate(cases)
+    ]
+    (folder / "cases.json").write_text(json.dumps(personas))
+    return lambda chat: next(name for name in cases if f"You are Case {name}, Tester" in prompt_of(chat))
+
+
+def test_an_unusable_answer_is_asked_for_again_with_a_schema(folder):
+    case_of, chats = one_persona_a_case(folder, UNUSABLE), defaultdict(list)
+
+    def answers(body, number):
+        chats[case_of(body)].append(body)
+        return None if body.get("format") else UNUSABLE[case_of(body)]
+
+    with OllamaServer(answers=answers) as server:
+        status, err = ask(folder, server, "--personas cases.json")
     assert status == 0, err
-    first, second = server.chats
-    assert not first.get("format")
-    assert second["format"]["type"] == "object"
-    assert list(second["format"]["properties"]) == ["task"]
-    assert first["options"]["seed"] != second["options"]["seed"]
-    (task,) = tasks_in(folder / "generated_tasks.json")
-    assert task["raw_response"] == SCHEMA_ANSWER
-    assert task["task"].startswith("Compare 3 invoice OCR services")
+    assert {case: [bool(c.get("format")) for c in asked] for case, asked in chats.items()} == dict.fromkeys(
+        UNUSABLE, [False, True]
+    )
+    for first, second in chats.values():
+        assert second["format"]["type"] == "object"
+        assert list(second["format"]["properties"]) == ["task"]
+        assert first["options"]["seed"] != second["options"]["seed"]
+        assert prompt_of(first) == prompt_of(second)
+    assert all(t["raw_response"].startswith("TASK: Write a ") for t in tasks_in(folder / "generated_tasks.json"))
 
 
 THOUGHTS = {
-    "think": f"<think>First idea:\n{REDIS}\nNo.</think>\n\n{OCR}",
-    "lone closing tag": f"First idea:\n{REDIS}\nNo.</think>{OCR}",
-    "channels": f"<|channel|>analysis<|message|>{REDIS}<|end|><|channel|>final<|message|>{OCR}",
-    "field of its own": {"content": OCR, "thinking": REDIS},
+    "think": "<think>First idea:\nTASK: Study bees and save to eval-bees.md\nNo.</think>\n\n{task}",
+    "lone closing tag": "First idea:\nTASK: Study bees and save to eval-bees.md\nNo.</think>{task}",
+    "channels": "<|channel|>analysis<|message|>TASK: Study bees<|end|><|channel|>final<|message|>{task}",
+    "field of its own": {"content": "{task}", "thinking": "TASK: Study bees and save to eval-bees.md"},
+    "schema": '{{"task": "{plain}"}}',
 }
 
 
-@pytest.mark.parametrize("answer", THOUGHTS.values(), ids=THOUGHTS)
-def test_thinking_is_stripped(folder, answer):
-    with OllamaServer(models=[{"name": "qwen3", "capabilities": ["completion", "thinking"]}], answers=answer) as server:
-        status, err = ask(folder, server, "--only P_pm")
+def test_thinking_is_stripped(folder):
+    case_of = one_persona_a_case(folder, THOUGHTS)
+
+    def answers(body, number):
+        task = f"Compare 3 {case_of(body)} things and save to eval-{number}.md"
+        answer = THOUGHTS[case_of(body)]
+        content = answer if isinstance(answer, str) else answer["content"]
+        return {
+            **(answer if isinstance(answer, dict) else {}),
+            "content": content.format(task=f"TASK: {task}", plain=task),
+        }
+
+    thinker = {"name": "qwen3", "capabilities": ["completion", "thinking"]}
+    with OllamaServer(models=[thinker], answers=answers) as server:
+        status, err = ask(folder, server, "--personas cases.json")
     assert status == 0, err
-    (chat,) = server.chats
-    assert chat["think"] is False
-    (task,) = tasks_in(folder / "generated_tasks.json")
-    assert task["task"].startswith("Compare 3 invoice OCR services")
+    assert [chat["think"] for chat in server.chats] == [False] * len(THOUGHTS)
+    tasks = tasks_in(folder / "generated_tasks.json")
+    assert [t["task"].partition(" and save ")[0] for t in tasks] == [f"Compare 3 {case} things" for case in THOUGHTS]
 
 
 NO_THINKING = {"status": 400, "error": '"llama3.2" does not support thinking'}
@@ -288,32 +324,30 @@ def test_a_server_that_refuses_the_think_field(folder, answers, status, fields):
     assert ["think" in chat for chat in server.chats] == fields
 
 
-FIXED_ONE = SUITE[0]["task"].partition(" and save to ")[0]
+FIXED_ONE = f"TASK: {SUITE[0]['task'].partition(' and save to ')[0]} and save to eval-ctx.md"
 DUPLICATES = {
-    "the same again": ([REDIS, REDIS, OCR], "P_devops_1"),
-    "another file": ([REDIS, REDIS.replace("eval-redis", "eval-other"), OCR], "P_devops_1"),
-    "another template": ([REDIS, REDIS_AGAIN, OCR], "P_devops_1"),
-    "a fixed task": ([REDIS, f"TASK: {FIXED_ONE} and save to eval-ctx.md", OCR], SUITE[0]["id"]),
+    "the same again": REDIS,
+    "another file": REDIS.replace("eval-redis", "eval-other"),
+    "another template": REDIS_AGAIN,
+    "a fixed task": FIXED_ONE,
 }
 
 
-@pytest.mark.parametrize("answers, other", DUPLICATES.values(), ids=DUPLICATES)
-def test_a_duplicate_is_refused_and_asked_for_again(folder, answers, other):
-    with OllamaServer(answers=answers) as server:
+@pytest.mark.parametrize("duplicate", DUPLICATES.values(), ids=DUPLICATES)
+def test_a_duplicate_is_refused_and_asked_for_again(folder, duplicate):
+    with OllamaServer(answers=[REDIS, duplicate, OCR]) as server:
         status, err = ask(folder, server, f"--only {TWO} --jobs 1")
     assert status == 0, err
     assert [bool(c.get("format")) for c in server.chats] == [False, False, True]
     assert [t["raw_response"] for t in tasks_in(folder / "generated_tasks.json")] == [REDIS, OCR]
 
 
-@pytest.mark.parametrize("answers, other", DUPLICATES.values(), ids=DUPLICATES)
-def test_after_three_attempts_a_task_is_given_up_with_its_reasons(folder, answers, other):
-    with OllamaServer(answers=[REDIS, answers[1], "Hello!", answers[1]]) as server:
+def test_after_three_attempts_a_task_is_given_up_with_its_reasons(folder):
+    with OllamaServer(answers=[REDIS, REDIS_AGAIN, "Hello!", FIXED_ONE]) as server:
         status, err = ask(folder, server, f"--only {TWO} --jobs 1")
     assert (status, len(server.chats)) == (1, 4)
-    (line,) = lines_with(err, "P_datasci_1", "given up")
-    assert line.count(other) == 2
-    assert "Hello!" in line
+    # The duplicates of another persona's task and of a fixed one, and the answer that is no task.
+    (line,) = lines_with(err, "P_datasci_1", "given up", "P_devops_1", "Hello!", SUITE[0]["id"])
     assert lines_with(err, "1 of 2")
     assert [t["raw_response"] for t in tasks_in(folder / "generated_tasks.json")] == [REDIS]
 
@@ -333,7 +367,6 @@ def test_other_topics_in_the_same_words_are_no_duplicates(folder):
 # server arguments (None: no server), arguments, variables, what the reason holds
 CANNOT_START = {
     "no server": (None, "", {}, ["http://127.0.0.1:1", "ollama serve"]),
-    "no server at --host": (None, "--host localhost:1/", {}, ["http://localhost:1", "ollama serve"]),
     "not pulled": (
         {"models": ["qwen3:0.6b", "gemma3"]},
         "--model mistral",
@@ -346,7 +379,7 @@ CANNOT_START = {
         {"OLLAMA_MODEL": "mistral:7b"},
         ["qwen3:0.6b", "ollama pull mistral:7b"],
     ),
-    "no model at all": ({"models": []}, "", {}, ["no model", "ollama pull "]),
+    "no model at all": ({"models": []}, "", {}, [":{port}", "no model", "ollama pull "]),
     "no model that can chat": (
         {"models": [{"name": "nomic-embed-text", "capabilities": ["embedding"]}]},
         "",
@@ -357,10 +390,6 @@ CANNOT_START = {
     "a wrong key": ({"key": "right"}, "", {"OLLAMA_API_KEY": "wrong"}, ["401", "OLLAMA_API_KEY"]),
     "another program": ({"prefix": "/ollama"}, "--host http://127.0.0.1:{port}", {}, ["127.0.0.1:{port}", "404"]),
     "scheme": (None, "", {"OLLAMA_HOST": "ftp://127.0.0.1"}, ["OLLAMA_HOST", "ftp"]),
-    "port": (None, "", {"OLLAMA_HOST": "127.0.0.1:ollama"}, ["OLLAMA_HOST", "127.0.0.1:ollama"]),
-    "port too high": (None, "", {"OLLAMA_HOST": "127.0.0.1:99999"}, ["OLLAMA_HOST", "99999"]),
-    "no host": (None, "", {"OLLAMA_HOST": "http://"}, ["OLLAMA_HOST", "http://"]),
-    "open bracket": (None, "", {"OLLAMA_HOST": "[::1:11434"}, ["OLLAMA_HOST", "[::1:11434"]),
     "two hosts": (None, "", {"OLLAMA_HOST": "10.0.0.1, 10.0.0.2"}, ["OLLAMA_HOST", "10.0.0.1, 10.0.0.2"]),
     "wrong --host": (None, "--host ftp://127.0.0.1", {}, ["--host", "ftp"]),
     # The name can't be looked up, and nothing must be: the socks proxy is the one to ask.
@@ -443,15 +472,18 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("models, args, variable, model, explained", CHOICES.values(), ids=CHOICES)
-def test_which_model_is_asked(folder, models, args, variable, model, explained):
-    with OllamaServer(models=models) as server:
-        status, err = ask(folder, server, f"--only P_pm {args}", OLLAMA_MODEL=variable)
-    assert status == 0, err
-    assert {chat["model"] for chat in server.chats} == {model}
-    assert lines_with(err, server.url, model)
-    assert bool(lines_with(err, "llama3.2 is not on the server")) == explained
-    assert [t["model"] for t in tasks_in(folder / "generated_tasks.json")] == [model]
+def test_which_model_is_asked(folder):
+    def work(folder, row):
+        models, args, variable, *_ = row
+        with OllamaServer(models=models) as server:
+            status, err = ask(folder, server, f"--only P_pm {args}", OLLAMA_MODEL=variable)
+        assert status == 0, err
+        (chat,) = server.chats
+        assert lines_with(err, server.url, chat["model"])
+        assert [t["model"] for t in tasks_in(folder / "generated_tasks.json")] == [chat["model"]]
+        return chat["model"], bool(lines_with(err, "llama3.2 is not on the server"))
+
+    assert side_by_side(folder, CHOICES, work) == {name: (model, told) for name, (*_, model, told) in CHOICES.items()}
 
 
 def test_the_right_key_works(folder):
@@ -530,41 +562,39 @@ def test_every_wrong_address_is_named(text):
 DEAD = "127.0.0.1:1"
 PROXIES = {
     "none": {},
-    "http": {"HTTP_PROXY": f"http://{DEAD}", "HTTPS_PROXY": f"http://{DEAD}"},
-    "lower case": {"http_proxy": f"http://{DEAD}"},
+    "http": {"HTTP_PROXY": f"http://{DEAD}", "http_proxy": f"http://{DEAD}"},
     "all": {"ALL_PROXY": f"http://{DEAD}", "NO_PROXY": "example.com"},
     "socks": {"ALL_PROXY": f"socks5://{DEAD}", "all_proxy": f"socks5h://{DEAD}"},
-    "no proxy at all": {"HTTP_PROXY": "nonsense://", "no_proxy": "::1,[::1]"},
+    "nonsense": {"HTTP_PROXY": "nonsense://", "no_proxy": "::1,[::1]"},
 }
 # an address of the server, where it listens, the path before its own, proxy variables
 PLACES = [
-    ("localhost:{port}", "127.0.0.1", "", "none"),
-    ("http://127.0.0.1:{port}/", "127.0.0.1", "", "none"),
-    (" 127.0.0.1:{port} ", "127.0.0.1", "", "none"),
-    ("0.0.0.0:{port}", "127.0.0.1", "", "http"),
-    ("127.0.0.1:{port}/behind/proxy/", "127.0.0.1", "/behind/proxy", "none"),
-    ("127.0.0.1:{port}", "127.0.0.1", "", "http"),
-    ("127.0.0.1:{port}", "127.0.0.1", "", "lower case"),
     ("localhost:{port}", "127.0.0.1", "", "all"),
+    (" 127.0.0.1:{port}/ ", "127.0.0.1", "", "none"),
+    ("0.0.0.0:{port}", "127.0.0.1", "", "http"),
+    ("http://127.0.0.1:{port}/behind/proxy/", "127.0.0.1", "/behind/proxy", "http"),
     ("127.0.0.1:{port}", "127.0.0.1", "", "socks"),
     ("127.8.8.8:{port}", "127.8.8.8", "", "http"),
-    ("127.0.0.1:{port}", "127.0.0.1", "", "no proxy at all"),
-    ("[::1]:{port}", "::1", "", "none"),
+    ("127.0.0.1:{port}", "127.0.0.1", "", "nonsense"),
+    ("[::1]:{port}", "::1", "", "http"),
     ("http://[::]:{port}/", "::1", "", "socks"),
 ]
 
 
-@pytest.mark.parametrize("address, bound, prefix, proxies", PLACES)
-def test_the_server_is_reached(folder, address, bound, prefix, proxies):
-    try:
-        server = OllamaServer(host=bound, prefix=prefix)
-    except OSError:
-        pytest.skip(f"this machine has no {bound}")
-    with server:
-        env = {"OLLAMA_HOST": address.format(port=server.port)} | PROXIES[proxies]
-        status, err = ask(folder, server, "--only P_pm", **env)
-    assert status == 0, err
-    assert len(server.chats) == 1
+def test_the_server_is_reached(folder):
+    def work(folder, row):
+        address, bound, prefix, proxies = row
+        try:
+            server = OllamaServer(host=bound, prefix=prefix)
+        except OSError:  # no IPv6 here, or (not on Linux) no other loopback address
+            return 0, 1, ""
+        with server:
+            env = {"OLLAMA_HOST": address.format(port=server.port)} | PROXIES[proxies]
+            status, err = ask(folder, server, "--only P_pm", **env)
+        return status, len(server.chats), err if status else ""
+
+    places = {place: place for place in PLACES}
+    assert side_by_side(folder, places, work) == dict.fromkeys(places, (0, 1, ""))
 
 
 def test_host_comes_before_the_variable(folder):
@@ -656,9 +686,7 @@ def test_three_failures_in_a_row_end_a_backend(folder, fails, asked, backends):
         status, _, err = run(folder, "--jobs 1", OLLAMA_HOST=server.url)
         assert status == 0, err
         assert len({persona_of(chat) for chat in server.chats}) == asked
-        # Who reads the end of the run learns that some tasks are canned, and why.
-        assert lines_with(err, "built")
-        assert len(lines_with(err, "template of this model is broken")) >= fails.count(1) * (asked == 8)
+        assert len(lines_with(err, "ollama", "template of this model is broken")) >= min(fails.count(1), 3)
         tasks = tasks_in(folder / "generated_tasks.json")
         assert "".join(t["backend"][0] for t in tasks) == backends
         assert [t["model"] for t in tasks] == [{"o": "llama3.2:latest", "b": None}[b] for b in backends]
@@ -669,6 +697,14 @@ def test_three_failures_in_a_row_end_a_backend(folder, fails, asked, backends):
         assert len({persona_of(chat) for chat in server.chats}) == asked
         assert lines_with(err, f"{backends.count('o')} of 8")
         assert {t["backend"] for t in tasks_in(folder / "explicit.json")} == {"ollama"}
+
+
+def test_auto_says_which_tasks_no_model_made(folder):
+    with OllamaServer(answers=lambda body, number: BROKEN if persona_of(body) == "Priya" else None) as server:
+        status, _, err = run(folder, f"--only {TWO}", OLLAMA_HOST=server.url)
+    assert status == 0
+    assert [t["backend"] for t in tasks_in(folder / "generated_tasks.json")] == ["ollama", "builtin"]
+    assert [line for line in lines_with(err, "P_datasci_1") if re.search("built-?in", line)], err
 
 
 @pytest.mark.parametrize(
@@ -692,18 +728,21 @@ def test_a_call_that_no_pause_mends_fails_with_its_reason(folder, answer, reason
 
 
 def test_a_server_that_stops_in_the_middle_of_a_run(folder):
+    all_there = threading.Event()
+
     def answers(body, number):
-        if number == 2:
+        if number == 3:
             server.stop()
-        return None
+            all_there.set()
+        elif number:
+            all_there.wait(10)
 
     with OllamaServer(answers=answers) as server:
-        status, _, err = run(folder, "--jobs 4", OLLAMA_HOST=server.url)
+        status, _, err = run(folder, f"--only {FOUR} --jobs 3", OLLAMA_HOST=server.url)
     assert status == 0, err
-    assert lines_with(err, server.url, "ollama serve")
-    backends = Counter(t["backend"] for t in tasks_in(folder / "generated_tasks.json"))
-    assert backends.keys() == {"ollama", "builtin"}
-    assert sum(backends.values()) == 8
+    assert lines_with(err, "ollama: ", server.url, "ollama serve")
+    backends = [t["backend"] for t in tasks_in(folder / "generated_tasks.json")]
+    assert sorted(backends) == ["builtin", "builtin", "builtin", "ollama"]
 
 
 def test_a_slow_answer_is_waited_for_until_the_timeout(folder):
@@ -807,7 +846,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(folder):
 
 def test_resume_with_append_keeps_the_file_and_its_numbers(folder):
     out = folder / "generated_tasks.json"
-    with OllamaServer(answers=lambda body, n: {"delay": 60} if n == 2 else None) as server:
+    with OllamaServer(answers=stuck_after(2)) as server:
         assert ask(folder, server, "--only P_pm")[0] == 0
         command = "--backend ollama --only P_pm --jobs 1 --append --count 2"
         process = start(folder, command, OLLAMA_HOST=server.url)
@@ -816,12 +855,14 @@ def test_resume_with_append_keeps_the_file_and_its_numbers(folder):
         assert finish(process)[0] == 130
         kept = tasks_in(out)
         assert [t["id"] for t in kept] == ["P_pm_1"]
+        server.answers = None
+        server.requests.clear()
         status, _, err = run(folder, f"{command} --resume", OLLAMA_HOST=server.url)
     assert status == 0, err
     tasks = tasks_in(out)
     assert [t["id"] for t in tasks] == ["P_pm_1", "P_pm_2", "P_pm_3"]
     assert tasks[:1] == kept
-    assert len(server.chats) == 4
+    assert len(server.chats) == 1
     assert files(folder).keys() == {out}
 
 
@@ -1047,14 +1088,15 @@ def test_a_dry_run_writes_nothing_anywhere(folder, backend):
     everywhere = folder.parent
     before, folders = files(everywhere), {path for path in everywhere.rglob("*") if path.is_dir()}
     with OllamaServer() as server:
-        status, out, err = run(folder, f"--dry-run --backend {backend}", OLLAMA_HOST=server.url)
-        assert (status, out) == (0, "")
-        assert lines_with(err, "dry run")
-        assert lines_with(err, "8 of 8")
-        status, out, err = run(folder, f"--dry-run --json --backend {backend}", OLLAMA_HOST=server.url)
-    assert status == 0
-    assert [t["id"] for t in json.loads(out)] == [f"{p['id']}_1" for p in PERSONAS]
-    assert lines_with(err, "8 of 8")
+        command = f"--dry-run --only {TWO} --backend {backend}"
+        plain, as_json = (start(folder, command + args, OLLAMA_HOST=server.url) for args in ("", " --json"))
+        plain, as_json = finish(plain), finish(as_json)
+    assert plain[:2] == (0, "")
+    assert lines_with(plain[2], "dry run")
+    assert lines_with(plain[2], "2 of 2")
+    assert as_json[0] == 0
+    assert [t["id"] for t in json.loads(as_json[1])] == ["P_devops_1", "P_datasci_1"]
+    assert lines_with(as_json[2], "2 of 2")
     assert files(everywhere) == before
     assert {path for path in everywhere.rglob("*") if path.is_dir()} == folders
 
@@ -1077,18 +1119,28 @@ def test_the_json_on_stdout_is_the_file(folder):
     assert out == (folder / "my.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("base", ["/work/evals", "evals", "my evals/v1.2", "~/evals", "/"])
-def test_tasks_save_below_the_base_folder(folder, base):
-    with OllamaServer(answers=[REDIS, OCR]) as server:
-        status, err = ask(folder, server, f"--only {TWO} --jobs 1 --base '{base}'")
-    assert status == 0, err
-    whole = base if base.startswith(("/", "~")) else f"{folder}/{base}"
-    tasks = tasks_in(folder / "generated_tasks.json", whole)
-    assert [t["output"] for t in tasks] == [
-        f"{whole.rstrip('/')}/eval-{name}.md" for name in ("redis-failover", "invoice-ocr")
-    ]
-    assert [t["task"].count(t["output"]) for t in tasks] == [1, 1]
-    assert not any(path.name == "evals" for path in folder.parent.rglob("*"))
+def test_tasks_save_below_the_base_folder(folder):
+    def work(folder, base):
+        with OllamaServer(answers=[REDIS, OCR]) as server:
+            status, err = ask(folder, server, f"--only {TWO} --jobs 1 --base '{base}'")
+        assert status == 0, err
+        whole = base if base.startswith(("/", "~")) else f"{folder}/{base}"
+        tasks = tasks_in(folder / "generated_tasks.json", whole)
+        assert [t["task"].count(t["output"]) for t in tasks] == [1, 1]
+        assert len(files(folder)) == 1
+        return [t["output"].replace(str(folder), ".") for t in tasks]
+
+    bases = {
+        "/work/evals": "/work/evals/",
+        "evals": "./evals/",
+        "my evals/v1.2": "./my evals/v1.2/",
+        "../evals/": "evals/",
+        "~/evals": "~/evals/",
+        "/": "/",
+    }
+    found = side_by_side(folder, {base: base for base in bases}, work)
+    found["../evals/"] = [path.replace(f"{folder}/", "") for path in found["../evals/"]]
+    assert found == {b: [f"{whole}eval-redis-failover.md", f"{whole}eval-invoice-ocr.md"] for b, whole in bases.items()}
 
 
 def test_a_seed_gives_the_same_bytes(folder):
