@@ -16,6 +16,7 @@ meaning of each criterion.
 import argparse
 import functools
 import json
+import math
 import os
 import re
 import sys
@@ -224,11 +225,7 @@ def _split_front_matter(source):
         # after an empty line is Markdown: what came before was a rule and a sentence with a colon.
         if re.match(r"[\"']?[\w@][\w ./@-]*[\"']?\s*:(?:\s|$)", line):
             keys += 1
-        elif (
-            not re.match(r"\s*$|\s+\S|-\s|#|[\]}\"']", line)
-            or re.match(r"#{1,6} ", line)
-            and not lines[number - 1].strip()
-        ):
+        elif not re.match(r"\s*$|\s+\S|-\s|#|[\]}\"']", line) or re.match(r"#{1,6} ", line) and not lines[number - 1].strip():
             break
     return "", source
 
@@ -253,9 +250,7 @@ def _sections(blocks, bold=False):
 def _h2_titles(content):
     """Return the titles of the report's sections: the H2 headings at its top level that have a title."""
     blocks = parse_report(content)
-    titles = (
-        re.sub(r"<!--.*?(?:-->|$)", "", b["text"]).replace("`", "") for b in blocks if b["level"] == 2 and b["top"]
-    )
+    titles = (re.sub(r"<!--.*?(?:-->|$)", "", b["text"]).replace("`", "") for b in blocks if b["level"] == 2 and b["top"])
     return [_one_line(title) for title in titles if title.strip()]
 
 
@@ -437,9 +432,7 @@ FILLABLE_THINGS = (
 )
 # Words by which a sentence talks about a placeholder instead of containing one.
 SPOKEN_ABOUT = r"placeholders?|templates?|literal(?:ly)?|strings?|phrases?|words?|such as|like|boilerplate|left in|leftovers?|unfilled"
-SCREEN_WORDS = (
-    r"click|press|tap|select|choose|hit|push|button|dialog|toolbar|menu|screen|tab|shortcut|label(?:led)?|column|option"
-)
+SCREEN_WORDS = r"click|press|tap|select|choose|hit|push|button|dialog|toolbar|menu|screen|tab|shortcut|label(?:led)?|column|option"
 MARKER_COLUMNS = r"meaning|definition|expansion|type|marker|tag|comment|kind|keyword|label|term|abbreviation|acronym|annotation|status|state|pattern|string|token"
 # What follows a marker that is being explained or counted: "FIXME: marks broken code", "TODO: 187".
 EXPLAINING = (
@@ -575,11 +568,7 @@ def _html_text(html):
     """Return the text of an HTML fragment, without comments, tags, their attributes, and code."""
     html = re.sub(r"<!--.*?(?:-->|\Z)", " ", html, flags=re.DOTALL)
     html = re.sub(r"(?is)<(pre|code|script|style|textarea|kbd|samp)\b.*?(?:</\1\s*>|\Z)", " `code` ", html)
-    return re.sub(
-        r"</?([A-Za-z][\w-]*)(?:\s[^<>]*)?>",
-        lambda m: "\n" if m[1].lower() in HTML_TAGS or "=" in m[0] else m[0],
-        html,
-    )
+    return re.sub(r"</?([A-Za-z][\w-]*)(?:\s[^<>]*)?>", lambda m: "\n" if m[1].lower() in HTML_TAGS or "=" in m[0] else m[0], html)
 
 
 def _is_stand_in(text, level):
@@ -604,8 +593,7 @@ def _tells_the_writer(comment):
         re.match(order, comment)
         or re.match(rf"\W{{0,6}}{MARKERS}\b(?! (?:count|list|items?|comments?)\b)", comment)
         or re.match(
-            r"(?i)\W{0,6}(?:your |\d+(?:-\d+)? (?:sentences|paragraphs|words|bullets)\b|this section (?:should|must|will)\b)",
-            comment,
+            r"(?i)\W{0,6}(?:your |\d+(?:-\d+)? (?:sentences|paragraphs|words|bullets)\b|this section (?:should|must|will)\b)", comment
         )
         or re.search(
             rf"(?i)\b(?:goes|add|insert) here\b|^placeholder\b(?! (?:image|attribute))|\bplaceholder (?:for|text)\b|(?:{WRITER_WORDS_ELSEWHERE})",
@@ -635,11 +623,7 @@ def _is_subject(what, found, line, block, following):
         return True
     if "mark" in what or what in ("a value left open", "text to be written"):
         # The column of a board or of markers, a table's row about one, an abbreviation that is spelled out.
-        if (
-            block["column"] == "header"
-            or block["under"]
-            and re.search(rf"(?i)\b(?:{MARKER_COLUMNS})s?\b", block["under"])
-        ):
+        if block["column"] == "header" or block["under"] and re.search(rf"(?i)\b(?:{MARKER_COLUMNS})s?\b", block["under"]):
             return True
         alone = re.fullmatch(rf"\W*{MARKERS}\W*", line)
         if (
@@ -650,12 +634,7 @@ def _is_subject(what, found, line, block, following):
             return True
         if re.match(r"\W*TBD\W+to be", line) and block["lead"]:
             return True
-        if (
-            alone
-            and (block["kind"] == "heading" or block["lead"])
-            and following
-            and re.search(MARKERS, following["text"])
-        ):
+        if alone and (block["kind"] == "heading" or block["lead"]) and following and re.search(MARKERS, following["text"]):
             return True
         if (
             words[:1] in "(["
@@ -667,9 +646,7 @@ def _is_subject(what, found, line, block, following):
         if re.match(r"(?i)\W*(?:if|when|whenever|where|while)\b", line) and not alone:
             return True
     quoted = before.count('"') % 2 or before.count("“") > before.count("”")
-    return bool(quoted) and (
-        "bracket" not in what or words[1:2].islower() or bool(re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line))
-    )
+    return bool(quoted) and ("bracket" not in what or words[1:2].islower() or bool(re.search(rf"(?i)\b(?:{SPOKEN_ABOUT})\b", line)))
 
 
 # ----------------------------------------------------------------------------------------------
@@ -685,9 +662,7 @@ COMMANDS = frozenset(
     pipx pnpm poetry promptfoo psql pulumi pytest python python3 rails redis-cli rsync ruff rustup scp sed semgrep spark-submit ssh
     sqlite3 sudo syft systemctl terraform tofu torchrun trivy tsc uv uvicorn uvx vercel vllm wget yarn""".split()
 )
-WORDY_COMMANDS = frozenset(
-    "cat cd cp echo export find go ip java kind ls make mv nginx node nohup ray rm sc tar touch vault wrk".split()
-)
+WORDY_COMMANDS = frozenset("cat cd cp echo export find go ip java kind ls make mv nginx node nohup ray rm sc tar touch vault wrk".split())
 ALL_COMMANDS = COMMANDS | WORDY_COMMANDS
 SUBCOMMANDS = (
     r"(?:add|apply|attach|autoscale|build|checkout|ci|clone|commit|compose|cordon|create|delete|deploy|describe|destroy|diff|drain|exec|explain|export|fetch|fmt|get|images|import|init"
@@ -695,9 +670,7 @@ SUBCOMMANDS = (
     r"|submit|sync|tag|template|test|top|uninstall|up|update|upgrade|validate|version)"
 )
 EXAMPLE_PHRASES = r"for example|for instance|as an example|by way of example|zum beispiel|beispielsweise|bspw\.|à titre d['’]exemple|z\. ?b\.|par exemple|p\. ?ex\.|por ejemplo|p\. ?ej\.|por exemplo|per esempio|ad esempio"
-EXAMPLE_PHRASES_CJK = (
-    r"例えば|たとえば|例如|比如|譬如|举例来说|舉例來說|举个例子|舉個例子|以[^，。,]{1,15}[为為]例|具体例として"
-)
+EXAMPLE_PHRASES_CJK = r"例えば|たとえば|例如|比如|譬如|举例来说|舉例來說|举个例子|舉個例子|以[^，。,]{1,15}[为為]例|具体例として"
 EXAMPLE_LABELS = (
     r"(?:(?!no\b|any\b)[\w-]+ ){0,2}?(?:examples?(?: (?:use|usage|code|config|configuration|implementation|scenario|command|workflow|query|prompt|calculation|case))?"
     r"(?: from [\w ]{1,30}| (?!of\b|for\b|is\b|was\b|are\b)[\w-]+)?|sample (?!sizes?|population|mean|frame|weight|period|count|rate|domain)[\w-]+)|(?:ein )?(?:beispiele?|praxisbeispiel)|(?:un )?exemples?|(?:un )?ejemplos?"
@@ -747,7 +720,9 @@ GIVES_EXAMPLE = (
     r"|\b(?:an?|one|another|good|gutes|typical|common|classic|simple|concrete|real|recent|first|well-known|notable|famous|other|two|three|some) (?:\w+ )?(?:examples?|beispiel)(?: of (?:this|it|that))? (?:is|ist|was|are|were|comes? from)\b(?! (?:hard|rare|missing|difficult|not|needed|lacking|worth|absent|scarce))"
     r"|\bhere(?:'s| is| are) (?:an? |some )?(?:\w+ )?examples?\b|\b(?:following|give an) example:"
 )
-EXAMPLE_NOUNS = r"(?:examples?|code|commands?|steps?|guidance|instructions?|details?|snippets?|samples?|tutorials?|walkthroughs?|how[- ]tos?)"
+EXAMPLE_NOUNS = (
+    r"(?:examples?|code|commands?|steps?|guidance|instructions?|details?|snippets?|samples?|tutorials?|walkthroughs?|how[- ]tos?)"
+)
 PROMISES_NONE = rf"(?i)\b(?:no|not any|without any|without|lacks?|lacking|omits?|omitted|neither|nothing|none|free of|devoid of|instead of)\b (?:[\w-]+ ){{0,2}}?{EXAMPLE_NOUNS}\b|(?:n['’]t|\bnot|\bnever) (?:\w+ ){{0,2}}?any(?:thing\b| (?:\w+ )?{EXAMPLE_NOUNS}\b)"
 DENIED_AFTER = r"(?i)\b(?:is|are|was|were) (?:missing|absent|lacking|not (?:given|included|provided|shown|available))\b"
 JUST_DENIED = (
@@ -756,7 +731,9 @@ JUST_DENIED = (
 )
 # What a sentence wishes for, it does not give: "the report should contain, for example, code".
 WISHED = r"(?i)\b(?:would be (?:useful|good|helpful|nice) to|want(?:s|ed)?|should (?:contain|include|have|add|offer)|(?:might|could) offer|miss(?:es|ing)?|lacks?)\b"
-JUST_ASKED = r"(?i)\b(?:phrases like|asked|asking|asks|ask|request(?:ed|s)?|phrases?|words?|expression|writ(?:e|ing)|wish(?:es|ed)?|looking)\W*$"
+JUST_ASKED = (
+    r"(?i)\b(?:phrases like|asked|asking|asks|ask|request(?:ed|s)?|phrases?|words?|expression|writ(?:e|ing)|wish(?:es|ed)?|looking)\W*$"
+)
 
 
 def has_impl_notes():
@@ -793,9 +770,7 @@ def _how_to_sections(blocks):
     for number, block in enumerate(blocks):
         bold = block["lead"] and block["lead"] == block["text"]
         opener = block["kind"] == "text" and block["text"].endswith(":") and len(block["text"]) < 90
-        if (block["kind"] == "heading" or bold or opener) and re.fullmatch(
-            rf"(?i){HOW_TO_TITLES}", _plain_title(block)
-        ):
+        if (block["kind"] == "heading" or bold or opener) and re.fullmatch(rf"(?i){HOW_TO_TITLES}", _plain_title(block)):
             body = []
             for below in blocks[number + 1 :]:
                 if below["kind"] == "heading" and below["level"] <= (block["level"] or 9):
@@ -832,11 +807,7 @@ def _practical_words(block, following, signs):
     for code in re.findall(r"`([^`]*)`", text) if "`" in text else ():
         if _is_command(code.strip()):
             return "a command or setting", code
-    told = (
-        re.search(r"(?i)\b(?:run|set|add|use|execute|enter|type|issue|try)\s+`([^`\s]+ [^`]+)`", text)
-        if "`" in text
-        else None
-    )
+    told = re.search(r"(?i)\b(?:run|set|add|use|execute|enter|type|issue|try)\s+`([^`\s]+ [^`]+)`", text) if "`" in text else None
     if told:
         return "a command or setting", told[1]
     typed = re.search(r"\b(?:[Rr]un|[Ee]xecute|[Tt]ype) ([a-z][\w.-]+) (\S+)", text)
@@ -862,22 +833,14 @@ def _practical_words(block, following, signs):
         if label and not re.fullmatch(NO_CONTENT, sentence[label.end() :]):
             return "a labelled example or note", sentence[label.start() :].strip(" .;\n")
         for found in re.finditer(GIVES_EXAMPLE, sentence):
-            before = re.split(
-                rf"(?i){EXAMPLE_PHRASES}|{EXAMPLE_PHRASES_CJK}|e\. ?g|eg\.|\bexample", sentence[: found.end()]
-            )[0]
+            before = re.split(rf"(?i){EXAMPLE_PHRASES}|{EXAMPLE_PHRASES_CJK}|e\. ?g|eg\.|\bexample", sentence[: found.end()])[0]
             bare = "," not in found[0] and "(" not in found[0] and not re.search(r"[,:;(—–]\s*$", before)
             denied = re.search(JUST_DENIED, before.rstrip(" ,;:(")) or bare and re.search(JUST_ASKED, before)
             after = sentence[found.end() :]
             wished = re.search(WISHED, before) and re.match(
                 rf"(?i)\W*(?:an? |any |some |concrete )*(?:diagram|checklist|{EXAMPLE_NOUNS})\b", after
             )
-            if (
-                wished
-                or denied
-                or re.search(PROMISES_NONE, before)
-                or re.search(DENIED_AFTER, after)
-                or re.search(r"[\"“‘']$", before)
-            ):
+            if wished or denied or re.search(PROMISES_NONE, before) or re.search(DENIED_AFTER, after) or re.search(r"[\"“‘']$", before):
                 continue
             return "an example", sentence[found.start() :].strip(" .,;:(-–—\n")
     return None
@@ -886,9 +849,7 @@ def _practical_words(block, following, signs):
 def _label_and_content(block, masked, following):
     """Return a block's text where it opens with the label of an example or note, and something stands behind that label."""
     if block["kind"] == "heading":
-        if not re.fullmatch(
-            rf"(?i)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})(?: (?:&|and) \w+)?(?: \d+)?(?:\s*[:：–-].*)?", _plain_title(block)
-        ):
+        if not re.fullmatch(rf"(?i)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})(?: (?:&|and) \w+)?(?: \d+)?(?:\s*[:：–-].*)?", _plain_title(block)):
             return None
         content = next((b["text"] for b in following if b["kind"] != "heading"), "")
         return block["text"] if re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content) else None
@@ -903,11 +864,7 @@ def _label_and_content(block, masked, following):
         return None
     rest = masked[label.end() :]
     marked = re.match(r"[:：—–]|-\s", rest) or block["lead"] and abs(len(block["lead"]) - len(label[0].strip())) <= 2
-    content = (
-        rest
-        if re.search(r"\w", rest)
-        else (following[0]["text"] if following and following[0]["kind"] != "heading" else "")
-    )
+    content = rest if re.search(r"\w", rest) else (following[0]["text"] if following and following[0]["kind"] != "heading" else "")
     return block["text"] if marked and re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content) else None
 
 
@@ -915,11 +872,7 @@ def _is_command(code):
     """Tell whether an inline code span is a command or a setting, and not merely a name, a number or a formula."""
     code = code[:200]
     key = re.match(r"(?P<key>\"?[A-Za-z_][\w.\[\]-]*\"?)(?P<sign>: | ?:= ?| ?= ?)(?P<value>[^\s=>].*)", code)
-    if (
-        key
-        and not re.fullmatch(STATISTICS, key["key"])
-        and not (" = " in code and re.search(r"\d*\.\d|%", key["value"]))
-    ):
+    if key and not re.fullmatch(STATISTICS, key["key"]) and not (" = " in code and re.search(r"\d*\.\d|%", key["value"])):
         return True
     return bool(
         _is_command_line(code)
@@ -942,41 +895,23 @@ def _is_command_line(line):
     """Tell whether a whole line is a command or a setting: `$ x`, `pip install x`, `KEY=value`, `a.b: 1`."""
     line = line[:400]
     first = line.removeprefix("sudo ").partition(" ")[0]
-    if not (
-        "=" in line
-        or " -" in line
-        or line[:2] in ("$ ", "> ")
-        or ":" in first
-        or line.endswith(";")
-        or first in ALL_COMMANDS
-    ):
+    if not ("=" in line or " -" in line or line[:2] in ("$ ", "> ") or ":" in first or line.endswith(";") or first in ALL_COMMANDS):
         return False
     prompt = re.match(r"[$>] (?=[a-z./])", line)
     if prompt and (line[2:].split(" ")[0] in ALL_COMMANDS or re.search(r" -|[/=|.]", line[2:])):
         return not _reads_as_prose(line[2:])
-    if (
-        re.fullmatch(r"(?:export )?[A-Za-z_][\w.-]*=[^\s=].*", line)
-        and len(line.split()) <= 6
-        and not re.match(rf"{STATISTICS}=", line)
-    ):
+    if re.fullmatch(r"(?:export )?[A-Za-z_][\w.-]*=[^\s=].*", line) and len(line.split()) <= 6 and not re.match(rf"{STATISTICS}=", line):
         return True
     if re.fullmatch(r"[A-Za-z_]\w*[._]\w[\w.-]* = \S.*", line) and len(line.split()) <= 6:
         return True
-    if re.fullmatch(
-        r"(?:[a-z][\w.-]*|[A-Z]\w+-[A-Z]\w+)(?= ).* (?:--?[a-z]|-[A-Z]).*[^.:]", line
-    ) and not _reads_as_prose(line):
+    if re.fullmatch(r"(?:[a-z][\w.-]*|[A-Z]\w+-[A-Z]\w+)(?= ).* (?:--?[a-z]|-[A-Z]).*[^.:]", line) and not _reads_as_prose(line):
         return True
     first, _, rest = line.removeprefix("sudo ").partition(" ")
     argument = re.search(r"[/=~$]|[a-z]\.\w|^-|\s-", rest)
     if (
         rest
         and not _reads_as_prose(line)
-        and (
-            first in COMMANDS
-            and (argument or re.match(rf"{SUBCOMMANDS}\b \S", rest))
-            or first in WORDY_COMMANDS
-            and argument
-        )
+        and (first in COMMANDS and (argument or re.match(rf"{SUBCOMMANDS}\b \S", rest)) or first in WORDY_COMMANDS and argument)
     ):
         return bool(re.fullmatch(r"[\w./:=@~$\"'{}<>\[\]%+,*|&;\\ -]*[\w/}\"'\]>*~]", rest))
     if re.fullmatch(r"[a-z]\w*(?:[._]\w[\w-]*)+: \S.{0,60}", line) and len(line.split()) <= 5:
@@ -989,12 +924,7 @@ def _reads_as_prose(line):
     words = line.split()
     plain = [w for w in words[1:] if re.fullmatch(r"[a-z]+", w)]
     articles = re.search(r" (?:the|a|an|is|are|that|your|and|of|sure|with|for|to|by) ", line)
-    return (
-        len(plain) > 3
-        and not re.search(r"(?:^| )--?\w|[/=$|<>{]", line)
-        or bool(articles)
-        and not re.search(r" --?\w|[|$]", line)
-    )
+    return len(plain) > 3 and not re.search(r"(?:^| )--?\w|[/=$|<>{]", line) or bool(articles) and not re.search(r" --?\w|[|$]", line)
 
 
 # ----------------------------------------------------------------------------------------------
@@ -1003,7 +933,9 @@ def _reads_as_prose(line):
 
 DOCUMENT_SUFFIXES = r"\.(?:md|markdown|mdx|txt|html?|pdf|docx?|rst|adoc|odt)"
 OWN_FILE = r"(?i)(?:.*[\\/])?eval-[a-z0-9][a-z0-9-]*\.md"  # as outputs are named
-WEB_ADDRESS = r"(?i)\b(?:https?|ftp|wss?|git|ssh)://[^\s>)]*|(?<![\w/.])(?:[\w-]+\.)+(?:org|com|io|dev|net|gov|edu|ai|co|de|eu|uk)/[^\s>)`]*"
+WEB_ADDRESS = (
+    r"(?i)\b(?:https?|ftp|wss?|git|ssh)://[^\s>)]*|(?<![\w/.-])(?:[\w-]+\.)+(?:org|com|io|dev|net|gov|edu|ai|co|de|eu|uk)/[^\s>)`]*"
+)
 # A path in any style: file:, Windows, UNC, from a root, home, dot or variable, or a document's name.
 PATH = (
     r"(?:(?:file|s3|gs|sandbox):/{0,2}/?[^\s`'\"<>|()]+|[A-Za-z]:[\\/][^\n`'\"<>|*?()]{0,200}?(?=[`'\"<>()]|[.,;]?(?:\s|$))|\\{1,2}[\w.$-]+\\[^\s`'\"<>|]+"
@@ -1039,27 +971,18 @@ SAYS_WHERE = (
         rf"^\W*(?:I|we)(?: have|'ve)? (?:now |also |just |successfully )?(?:saved|stored|written|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this|all findings|the results) {TO}{OWN}",
     ),
     ("anywhere", rf"^\W*(?:{WHOLE_REPORT}|it|this file|this) {AUXILIARY}{SAVED} {TO}{OWN}"),
-    (
-        "anywhere",
-        rf"^\W*(?:(?:{WHOLE_REPORT}|output|file|results) )?(?:successfully )?(?:saved|written|exported) {TO}{OWN}",
-    ),
+    ("anywhere", rf"^\W*(?:(?:{WHOLE_REPORT}|output|file|results) )?(?:successfully )?(?:saved|written|exported) {TO}{OWN}"),
     (
         "edge",
         rf"\b(?:I|we)(?: have|'ve| will|'ll)? (?:now |also |just |successfully )?(?:saved|save|stored|written|write|wrote|exported|placed|put|uploaded|created) (?:{WHOLE_REPORT}|everything|it|this) {TO}{DOCUMENT}",
     ),
     ("edge", rf"\b(?:find|access|read|view|open|see|download) {WHOLE_REPORT} (?:[\w-]+ ){{0,2}}?{TO}{DOCUMENT}"),
-    (
-        "edge",
-        rf"^\W*(?:{WHOLE_REPORT}|the above|everything|this (?:file|output|content|text)) {AUXILIARY}{SAVED} {TO}{DOCUMENT}",
-    ),
+    ("edge", rf"^\W*(?:{WHOLE_REPORT}|the above|everything|this (?:file|output|content|text)) {AUXILIARY}{SAVED} {TO}{DOCUMENT}"),
     (
         "edge",
         rf"^\W*(?:{WHOLE_REPORT}|output|file|results) (?:has been |have been |was |were )?(?:successfully )?(?:saved|written|exported|stored|filed) {TO}{ANY}",
     ),
-    (
-        "edge",
-        rf"^\W*(?:successfully |now )?(?:saved|saving|written|exported|stored|output|delivered)(?: {WHOLE_REPORT})? {TO}{DOCUMENT}",
-    ),
+    ("edge", rf"^\W*(?:successfully |now )?(?:saved|saving|written|exported|stored|output|delivered)(?: {WHOLE_REPORT})? {TO}{DOCUMENT}"),
 )
 # A short sentence at the edge that names an output and one of these speaks of its own file.
 OWN_FILE_WORDS = rf"(?i)\b(?:{REPORT}|saved|saving|wrote|written|everything|file|location|bericht|rapport|informe|relatório|rapporto|gespeichert)\b|报告|報告|レポート|保存|文件|路径"
@@ -1130,14 +1053,11 @@ def _names_own_file(line, block, edge):
             continue
         if (edge or re.match(r"(?i)\W*this report\b", field)) and _is_location_label(field, cell):
             return True
-        if any((edge or where == "anywhere") and re.search(rf"(?i){shape}", field) for where, shape in SAYS_WHERE):
-            if not re.search(r"(?i)^\W*by default|\b(?:every|each|nightly|hourly|by the \w+ job)\b", field):
-                return True
-        if (
-            re.search(SAYS_WHERE_ELSEWHERE, field)
-            or edge
-            and re.match(rf"(?i)\W*(?:{SAVED_ELSEWHERE})\b.{{0,20}}{DOCUMENT}", field)
-        ):
+        routine = re.search(r"(?i)^\W*by default|\b(?:every|each|nightly|hourly|by the \w+ job)\b", field)
+        shapes = [shape for where, shape in SAYS_WHERE if edge or where == "anywhere"]
+        if not routine and any(re.search(shape, field, re.IGNORECASE) for shape in shapes):
+            return True
+        if re.search(SAYS_WHERE_ELSEWHERE, field) or edge and re.match(rf"(?i)\W*(?:{SAVED_ELSEWHERE})\b.{{0,20}}{DOCUMENT}", field):
             return True
         short = edge and "§own" in field and len(field.split()) <= 20 and not cell
         if short and re.search(OWN_FILE_WORDS, field) and not re.search(OTHER_FILE_WORDS, field):
@@ -1153,9 +1073,7 @@ def _with_path_signs(line):
         path = found[0].rstrip(".,;:)")
         own, document = re.fullmatch(OWN_FILE, path), re.search(rf"(?i){DOCUMENT_SUFFIXES}$", path)
         # README.md, AGENTS.md and their like are files of a project.
-        kinds.append(
-            "own" if own else "doc" if document and not re.search(r"(?:^|[\\/])[A-Z_]+\.\w+$", path) else "any"
-        )
+        kinds.append("own" if own else "doc" if document and not re.search(r"(?:^|[\\/])[A-Z_]+\.\w+$", path) else "any")
         return f"§{kinds[-1]}{found[0][len(path) :]}" if len(kinds) <= MOST_PATHS else "…"
 
     marked = re.sub(PATH, sign, line, flags=re.IGNORECASE)
@@ -1182,19 +1100,14 @@ def _is_location_label(field, cell):
     label = found["label"].lower()
     if not re.fullmatch(rf"{LABEL_WORDS}(?:[ -]?{LABEL_WORDS})*", label):
         return False
-    own_label = re.search(
-        r"report|document|evaluation|write|saved?\b|stored|bericht|rapport|informe|relatório|报告|報告|レポート", label
-    )
+    own_label = re.search(r"report|document|evaluation|write|saved?\b|stored|bericht|rapport|informe|relatório|报告|報告|レポート", label)
     if cell:
         return found["kind"] == "own" or label.startswith("this report")
     if found["kind"] == "own":
         return True
     if found["kind"] == "doc":
         return bool(own_label or not re.fullmatch(r"outputs?|results?", label))
-    return bool(
-        own_label
-        and re.search(r"location|path|saved|stored|file|speicherort|emplacement|ubicación|位置|路径|パス|保存", label)
-    )
+    return bool(own_label and re.search(r"location|path|saved|stored|file|speicherort|emplacement|ubicación|位置|路径|パス|保存", label))
 
 
 # The registry: a spec's "type" to its factory; the spec's other keys are the factory's arguments.
@@ -1214,8 +1127,7 @@ CRITERIA: dict = {
 # ----------------------------------------------------------------------------------------------
 
 SMALL_NUMBERS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 ).split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 NUMBER = (
@@ -1330,9 +1242,7 @@ def _number(words):
 
 def _phrase(text, match):
     """Return the number with the words around it that made it a count, for the task's `count_from`."""
-    before = re.search(
-        rf"(?i)(?:(?:each of )?(?:the )?(?:{RANKING})|each of(?: the| these| our)?)[ -]$", text[: match.start()]
-    )
+    before = re.search(rf"(?i)(?:(?:each of )?(?:the )?(?:{RANKING})|each of(?: the| these| our)?)[ -]$", text[: match.start()])
     after = re.match(rf"(?i){COUNTED_HYPHENS}|(?: (?:{SUPERLATIVE})(?: [\w-]+)?| [\w-]+)?", text[match.end() :])
     ranked = before and not before[0].lower().startswith("each")
     words = (before[0] if before else "") + match[0] + ("" if ranked or not after else after[0])
@@ -1365,9 +1275,7 @@ def _judge(text, match):
     if re.search(rf"(?i)\b{TOOL_VERBS} (?:the |my |our )?(?:(?:{RANKING}) )?$", left):
         return None
     part_of_each = r"(?i)[^,.;]*\b(?:each|per|apiece)\b"
-    if re.search(rf"(?i)\b(?:with|give|and|list|include|including|plus) (?:(?:{RANKING}) )?$", left) and re.match(
-        part_of_each, right
-    ):
+    if re.search(rf"(?i)\b(?:with|give|and|list|include|including|plus) (?:(?:{RANKING}) )?$", left) and re.match(part_of_each, right):
         return None
     if ranking:
         return "ranked" if _is_ranked_list(left[: ranking.start()], ranking[0], right) else None
@@ -1376,25 +1284,19 @@ def _judge(text, match):
     bracketed = (
         re.search(r"(?i)\((?:exactly|just|only|precisely) $", left)
         or left.endswith("(")
-        and re.match(
-            r"(?i)(?: of them| only| in all|, no more|, please| (?:picks|items|entries|examples|options)\))", right
-        )
+        and re.match(r"(?i)(?: of them| only| in all|, no more|, please| (?:picks|items|entries|examples|options)\))", right)
     )
     if counted_hyphen or bracketed or re.match(r"(?i)\s+(?:in total|total|altogether)\b", right):
         return "ranked"
     if re.search(r"(?i)\b(?:for (?:each|every)|each (?:with|having))\b[^.;!?]*$", left):
         return None
     verb = rf"\b(?:{REQUEST_VERBS}|which|what) (?:{BETWEEN_VERB_AND_NUMBER} )*$"
-    if re.search(
-        rf"(?i){verb}|\b(?:exactly|{LIST_NOUNS} of) (?:the )?$|(?:^|[.!?:;,(]\s+)(?:(?:exactly|just|only) )?$", left
-    ):
+    if re.search(rf"(?i){verb}|\b(?:exactly|{LIST_NOUNS} of) (?:the )?$|(?:^|[.!?:;,(]\s+)(?:(?:exactly|just|only) )?$", left):
         named_before = re.search(rf"(?i){verb}", left) and re.match(STANDS_ALONE, right)
         return "plain" if _names_things(right) or named_before else None
     # Any word that opens a sentence may be the verb of an order: "Supply twelve icebreakers".
     order = re.fullmatch(r"(?:.*[.!?:;] )?([A-Z][a-z]+(?:-[a-z]+)?) ", left)
-    return (
-        "plain" if order and words.isalpha() and not re.fullmatch(NO_ORDER, order[1]) and _names_things(right) else None
-    )
+    return "plain" if order and words.isalpha() and not re.fullmatch(NO_ORDER, order[1]) and _names_things(right) else None
 
 
 def _is_ranked_list(left, ranking, right):
@@ -1406,10 +1308,7 @@ def _is_ranked_list(left, ranking, right):
     if not ranking.endswith("-") and not re.search(r"(?i)\ban? $", left):
         return True
     return bool(
-        re.match(
-            r"(?i)\s+(?:[\w-]+ ){0,2}?(?:list|of|ranking|round-?up|guide|comparison|rundown|overview|shortlist)\b",
-            right,
-        )
+        re.match(r"(?i)\s+(?:[\w-]+ ){0,2}?(?:list|of|ranking|round-?up|guide|comparison|rundown|overview|shortlist)\b", right)
     ) or (not re.search(r"(?i)\ban? $", left) and _names_things(right))
 
 
@@ -1445,8 +1344,7 @@ def _names_things(right):
     phrase = re.match(r"(?:[^,.;:!?()]|\.(?=\d))*", right)
     for number, word in enumerate(re.findall(r"[\w'’/-]+", phrase[0] if phrase else "")):
         if number > 7 or re.fullmatch(
-            r"(?i)(?:to|for|with|that|which|who|when|where|by|from|into|on|at|as|because|so|is|are|was|were|can|should|than|per)",
-            word,
+            r"(?i)(?:to|for|with|that|which|who|when|where|by|from|into|on|at|as|because|so|is|are|was|were|can|should|than|per)", word
         ):
             return False
         if _is_plural(word):
@@ -1475,8 +1373,7 @@ def _is_plural(word):
     ):
         return True
     return bool(re.search(r"(?<![su])s$|[a-z]ies$|ses$|ches$", word)) and not re.search(
-        r"(?:ss|us|is|ous|news|physics|politics|economics|mathematics|ethics|robotics|analytics|logistics|genetics|mechanics)$",
-        word,
+        r"(?:ss|us|is|ous|news|physics|politics|economics|mathematics|ethics|robotics|analytics|logistics|genetics|mechanics)$", word
     )
 
 
@@ -1740,9 +1637,7 @@ def check_generated(data, name, base=BASE):
             task = _moved(task, base)
             place = _resolved(task["output"])
             if not place.startswith(_resolved(base).rstrip(os.sep) + os.sep):
-                faults.append(
-                    f"{where}: output {task['output']!r} is outside the base folder {base} (set another with --base)"
-                )
+                faults.append(f"{where}: output {task['output']!r} is outside the base folder {base} (set another with --base)")
             elif place.casefold() in outputs:
                 faults.append(f"{where}: output {task['output']!r} is that of {outputs[place.casefold()]}")
             outputs.setdefault(place.casefold(), f"task {number + 1}")
@@ -1767,6 +1662,147 @@ def _moved(task, base):
 
 
 # ----------------------------------------------------------------------------------------------
+# Proof: can the criteria be met, and do they check anything?
+# ----------------------------------------------------------------------------------------------
+
+LARGEST_WITNESS = 1_000_000  # bytes; a criterion that asks for more can't be met by a report that people read
+
+# A report is drawn from a plan: how many sections, at least (or at most) how many bytes and lines, whether
+# it holds an example, and lines at its end.
+PLAN = {"sections": 0, "bytes": 0, "lines": 0, "most_bytes": None, "most_lines": None, "example": True, "tail": ()}
+
+# Criterion type -> (what a plan needs to meet the criterion, what in the plan makes it fail), as functions
+# of the plan and the spec's arguments that return the changed keys. A type without an entry is "unproved".
+WITNESSES: dict = {
+    "exact_sections": (lambda plan, n: {"sections": n}, lambda plan, n: {"sections": n + 1}),
+    "min_sections": (lambda plan, n: {"sections": max(plan["sections"], n)}, lambda plan, n: {"sections": n - 1}),
+    "min_bytes": (lambda plan, n: {"bytes": max(plan["bytes"], n)}, lambda plan, n: {"bytes": 0, "most_bytes": n - 1}),
+    "min_lines": (lambda plan, n: {"lines": max(plan["lines"], n)}, lambda plan, n: {"lines": 0, "most_lines": n - 1}),
+    "no_placeholders": (lambda plan: {}, lambda plan: {"tail": ("TODO: add the numbers.",)}),
+    "has_impl_notes": (lambda plan: {}, lambda plan: {"example": False}),
+    "no_file_path_refs": (lambda plan: {}, lambda plan: {"tail": ("This report has been saved to ~/reports/report.md.",)}),
+}
+
+NULL_AGENTS = {
+    "empty report": lambda task, witness: "",
+    "headings only": lambda task, witness: "\n".join(line for line in witness.split("\n") if line.startswith("#")),
+    "task echoed": lambda task, witness: task["task"],
+    "filler repeated": lambda task, witness: "\n\n".join(["It is important to consider all relevant aspects of this topic."] * 40),
+    "refusal": lambda task, witness: "I'm sorry, but I can't help with that request.",
+    "no headings": lambda task, witness: re.sub(r"(?m)^#+ ", "", witness),
+    "empty sections": lambda task, witness: "# Report\n\n" + "".join(f"## Part {k + 1}\n\n" for k in range(_section_count(task))),
+}
+
+
+def draw_report(plan):
+    """Return the Markdown of a plan: a title, its sections, an example, and as much text as its sizes need."""
+    tail = [part for line in plan["tail"] for part in ("", line)]
+    body = [
+        "Use a cache for repeated prompts, for example one in Redis."
+        if plan["example"]
+        else "Caches help with repeated prompts in most systems."
+    ]
+    lines = ["# Report", *body]
+    for number in range(plan["sections"]):
+        lines += [f"## Finding {chr(65 + number % 26)}{number // 26 or ''}", "Measured."]
+    if plan["most_lines"] is not None and len(lines) + len(tail) > plan["most_lines"]:
+        lines = [line for line in lines if line != "Measured."]
+    while len(lines) + len(tail) < plan["lines"]:
+        lines.append("Costs fell.")
+    size = len("\n".join(lines + tail).encode()) + 1
+    if plan["most_bytes"] is None:
+        # Growing one line leaves the number of lines as it is.
+        lines[1] += " Costs fell by a third." * max(0, -(-(plan["bytes"] - size) // 23))
+    return "\n".join(lines + tail) + "\n"
+
+
+def _section_count(task):
+    return next((spec["n"] for spec in task["criteria_specs"] if spec["type"].endswith("_sections")), 3)
+
+
+def prove(specs):
+    """Prove criterion specs: return (the witness report or None, rows of {"name", "proof"}, flags).
+
+    The witness passes all criteria; for each criterion a mutant, the witness changed in one respect,
+    fails it alone. `proof` is "proved", "unproved" for a type that WITNESSES does not know, or what is wrong.
+    """
+    checks = criteria_from_specs(specs)
+    arguments = [{k: v for k, v in spec.items() if k != "type"} for spec in specs]
+    plan, flags = dict(PLAN), []
+    for spec, given in zip(specs, arguments, strict=True):
+        if spec["type"] in WITNESSES:
+            plan |= WITNESSES[spec["type"]][0](plan, **given)
+    if plan["bytes"] > LARGEST_WITNESS or plan["lines"] * 12 > LARGEST_WITNESS or plan["sections"] * 20 > LARGEST_WITNESS:
+        return None, [], [f"no witness: the criteria ask for more than {LARGEST_WITNESS:,} bytes"]
+    witness = draw_report(plan)
+    missed = [f"{check.__name__} ({detail})" for check in checks for passed, detail in [check(witness)] if not passed]
+    if missed:
+        return None, [], [f"no witness passes all criteria; it misses {'; '.join(missed)}"]
+    rows = []
+    for spec, given, check in zip(specs, arguments, checks, strict=True):
+        proof = "unproved"
+        if spec["type"] in WITNESSES:
+            mutant = draw_report(plan | WITNESSES[spec["type"]][1](plan, **given))
+            failed = [other.__name__ for other in checks if not other(mutant)[0]]
+            others = [name for name in failed if name != check.__name__]
+            proof = (
+                "proved"
+                if failed == [check.__name__]
+                else "checks nothing: its mutant passes"
+                if check.__name__ not in failed
+                else f"fails only together with {', '.join(others)}"
+            )
+        if proof not in ("proved", "unproved"):
+            flags.append(f"{check.__name__} {proof}")
+        rows.append({"name": check.__name__, "proof": proof})
+    return witness, rows, flags
+
+
+def audit_task(task, fixed=SUITE):
+    """Audit one task: its proof, the null agents, the count in its text, the closest fixed task; return a dict with `flags`."""
+    witness, rows, flags = prove(task["criteria_specs"])
+    floors = {}
+    passed_by: dict = {row["name"]: 0 for row in rows}
+    for name, write in NULL_AGENTS.items() if witness else ():
+        report = write(task, witness)
+        passed = [check.__name__ for check in task["criteria"] if check(report)[0]]
+        floors[name] = len(passed) / len(task["criteria"])
+        for criterion in passed:
+            passed_by[criterion] += 1
+        if floors[name] == 1:
+            flags.append(f"the null agent {name!r} passes all criteria")
+    flags += [
+        f"{row['name']} is unproved and passes every null agent"
+        for row in rows
+        if row["proof"] == "unproved" and passed_by[row["name"]] == len(floors)
+    ]
+    asked = _extract_count(task["task"].replace(task["output"], os.path.basename(task["output"])))
+    exact = next((spec["n"] for spec in task["criteria_specs"] if spec["type"] == "exact_sections"), None)
+    if exact is not None and asked != exact:
+        flags.append(f"the text asks for {asked or 'no exact number'}, the criteria for exactly {exact}")
+    elif exact is None and asked is not None and 2 <= asked <= 7:
+        flags.append(f"the text asks for {asked}, the criteria for no exact number")
+    words = content_words(task["task"].replace(task["output"], ""))
+    near, closest = max(
+        (similarity(words, content_words(f["task"].replace(f["output"], ""))), f["id"]) for f in fixed if f["id"] != task["id"]
+    )
+    if near >= DUPLICATE_THRESHOLD:
+        flags.append(f"too close to {closest} ({near:.2f})")
+    return {
+        "id": task["id"],
+        "witness_bytes": len(witness.encode()) if witness else None,
+        "criteria_asked": len(task["criteria"]),
+        "criteria": rows,
+        "floors": floors,
+        "asked": asked,
+        "exact": exact,
+        "closest": closest,
+        "similarity": near,
+        "flags": flags,
+    }
+
+
+# ----------------------------------------------------------------------------------------------
 # Running an agent and checking what it wrote
 # ----------------------------------------------------------------------------------------------
 
@@ -1779,7 +1815,7 @@ def check_task(task, seconds=0.0, exit_status=None):
 
     A result is a dict: `id`, `group`, `persona`, `status` ("passed", "failed" or "error"), `score` (0.0 to
     1.0, criteria passed / criteria), `seconds`, `exit_status`, `error` (None or a line) and `criteria`
-    (dicts with `name`, `passed` and `detail`; empty on an error).
+    (dicts with `name`, `passed` and `detail`; empty on an error) and `fingerprint`.
     """
     path = os.path.expanduser(task["output"])
     try:
@@ -1798,9 +1834,7 @@ def check_task(task, seconds=0.0, exit_status=None):
         try:
             passed, detail = check(content)
         except Exception as error:  # a user's own criterion; a broken judge is no verdict
-            return _result(
-                task, [], f"criterion {check.__name__} raised {type(error).__name__}: {error}", seconds, exit_status
-            )
+            return _result(task, [], f"criterion {check.__name__} raised {type(error).__name__}: {error}", seconds, exit_status)
         rows.append({"name": check.__name__, "passed": bool(passed), "detail": str(detail)})
     return _result(task, rows, None, seconds, exit_status)
 
@@ -1818,7 +1852,17 @@ def _result(task, rows, error, seconds, exit_status):
         "exit_status": exit_status,
         "error": error,
         "criteria": rows,
+        "fingerprint": task_fingerprint(task),
     }
+
+
+def task_fingerprint(task):
+    """Return 16 hex digits of a hash of a task's text (its folder left out) and criteria, by which runs are matched."""
+    import hashlib
+
+    text = task["task"].replace(task["output"], os.path.basename(task["output"]))
+    names = [check.__name__ for check in task["criteria"]]
+    return hashlib.sha256(json.dumps([text, names]).encode()).hexdigest()[:16]
 
 
 def agent_words(agent, task):
@@ -1961,12 +2005,14 @@ def write_whole(path, data):
         raise
 
 
-def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir=None, on_result=None):
+def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir=None, repeat=1, on_result=None):
     """Run an agent over tasks (or, without one, check the reports that exist) and return the run as JSON-able data.
 
     The run is a dict: `score` (0.0 to 1.0, the mean over its tasks), `scores` (the same a group), `tasks`
-    (results in the order of `tasks`) and `interrupted`. `jobs` tasks run side by side; `on_result` is
-    called with each result as it comes. On Ctrl-C the agents are ended and what is done is returned.
+    (results in the order of `tasks`) and `interrupted`; with `repeat` above 1 also `pass_k` (the share of
+    tasks that passed every time) and `spread` (the standard deviation of the suite's score over the
+    repeats). `jobs` tasks run side by side; `on_result` is called with each result as it comes. On Ctrl-C
+    the agents are ended and what is done is returned.
     """
     import concurrent.futures
     import threading
@@ -1977,7 +2023,14 @@ def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir
     pool = concurrent.futures.ThreadPoolExecutor(max_workers=jobs)
 
     def work(task):
-        return check_task(task) if agent is None else run_task(task, agent, timeout, capture, log_dir, running)
+        if agent is None:
+            return check_task(task)
+        runs = []
+        for _ in range(repeat):
+            if interrupted:
+                break
+            runs.append(run_task(task, agent, timeout, capture, log_dir, running))
+        return runs[0] if repeat == 1 else _repeated(runs)
 
     futures = {pool.submit(work, task): number for number, task in enumerate(tasks)}
     try:
@@ -1986,7 +2039,7 @@ def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir
             if on_result:
                 on_result(done[futures[future]])
     except KeyboardInterrupt:
-        interrupted = True
+        interrupted = True  # seen by the workers
         pool.shutdown(wait=False, cancel_futures=True)
         # A worker may be just about to start its agent, so look until the last worker is through.
         while not all(future.done() for future in futures):
@@ -1996,20 +2049,239 @@ def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     results = [done[number] for number in sorted(done)]
-    scores = {
-        group: _mean([r["score"] for r in results if r["group"] == group])
-        for group in sorted({r["group"] for r in results})
+    scores = {group: _mean([r["score"] for r in results if r["group"] == group]) for group in sorted({r["group"] for r in results})}
+    run = {"score": _mean([r["score"] for r in results]), "scores": scores, "tasks": results, "interrupted": interrupted}
+    if repeat > 1 and results:
+        rounds = [_mean([r["runs"][k]["score"] for r in results]) for k in range(min(len(r["runs"]) for r in results))]
+        run |= {"repeat": repeat, "pass_k": _mean([float(r["status"] == "passed") for r in results]), "spread": _deviation(rounds)}
+    return run
+
+
+def _repeated(runs):
+    """Return the result of a task that was run several times: mean score, "passed" only if it passed every time."""
+    statuses = {run["status"] for run in runs}
+    shown = next((run for run in runs if run["status"] != "passed"), runs[0])
+    status = statuses.pop() if len(statuses) == 1 else "failed"
+    kept = ("status", "score", "seconds", "exit_status", "error", "criteria")
+    return shown | {
+        "status": status,
+        "score": _mean([run["score"] for run in runs]),
+        "seconds": round(sum(run["seconds"] for run in runs), 3),
+        "error": shown["error"] if status == "error" else None,
+        "runs": [{key: run[key] for key in kept} for run in runs],
+        "errors": sum(run["status"] == "error" for run in runs),
     }
-    return {
-        "score": _mean([r["score"] for r in results]),
-        "scores": scores,
-        "tasks": results,
-        "interrupted": interrupted,
-    }
+
+
+def _deviation(values):
+    mean = _mean(values)
+    return math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1)) if len(values) > 1 else 0.0
 
 
 def _mean(values):
     return sum(values) / len(values) if values else 0.0
+
+
+# ----------------------------------------------------------------------------------------------
+# Comparing two runs: keep, revert or can't tell
+# ----------------------------------------------------------------------------------------------
+
+# The 97.5% points of Student's t for 1 to 30 degrees of freedom.
+T_975 = (
+    "12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 2.160 2.145 2.131 2.120 2.110 2.101 2.093 2.086 "
+    "2.080 2.074 2.069 2.064 2.060 2.056 2.052 2.048 2.045 2.042"
+).split()
+Z_80 = 0.842  # the normal's 80% point, for the gain that would be found four times in five
+EXACT_CLUSTERS = 14  # up to here every combination of signs is counted
+SIGN_DRAWS = 10_000
+MOST_ERRORS = 0.1  # the share of tasks with errors from which a run can't be kept
+SHOWN_GAIN = 0.1
+EXIT_STATUS = {"KEEP": 0, "REVERT": 1, "OVERFIT": 1, "CAN'T TELL": 3}
+
+
+def t_quantile(freedom):
+    """Return the 97.5% point of Student's t: from a table, above 30 degrees by Abramowitz and Stegun 26.7.5."""
+    if freedom < 1:
+        return float("inf")
+    z = 1.959964
+    return float(T_975[int(freedom) - 1]) if freedom <= 30 else z + (z**3 + z) / (4 * freedom)
+
+
+def sign_flip_test(sums, seed=0):
+    """Return the two-sided p-value of a sign-flip test on the sums of differences of each cluster.
+
+    Under the hypothesis of no change each sum is as likely to be negative (Fisher 1935). Exact for up to
+    EXACT_CLUSTERS clusters, else from SIGN_DRAWS seeded draws, with the one seen counted in (Phipson and Smyth 2010).
+    """
+    import itertools
+    import random
+
+    seen = abs(sum(sums)) - 1e-9
+    if len(sums) <= EXACT_CLUSTERS:
+        totals = [sum(s * d for s, d in zip(signs, sums, strict=True)) for signs in itertools.product((1, -1), repeat=len(sums))]
+        return sum(abs(total) >= seen for total in totals) / len(totals)
+    chance = random.Random(seed)
+    extreme = sum(abs(sum(d if chance.random() < 0.5 else -d for d in sums)) >= seen for _ in range(SIGN_DRAWS))
+    return (extreme + 1) / (SIGN_DRAWS + 1)
+
+
+def paired_difference(pairs):
+    """Compare scores of the same tasks: `pairs` is a list of (cluster, old score, new score); return a dict.
+
+    `difference` is the mean of new - old, `error` its standard error, clustered (the square root of the
+    sum of squared cluster sums of deviations, divided by the number of tasks: Miller 2024, "Adding Error Bars
+    to Evals", section 2.2; times G/(G-1) for G clusters: Cameron and Miller 2015), `low` and `high` the
+    95% interval by Student's t with G-1 degrees of freedom, `p` that of the sign-flip test.
+    """
+    differences = [new - old for _, old, new in pairs]
+    mean = _mean(differences)
+    deviations: dict = {}
+    sums: dict = {}
+    for (cluster, _, _), difference in zip(pairs, differences, strict=True):
+        deviations[cluster] = deviations.get(cluster, 0.0) + difference - mean
+        sums[cluster] = sums.get(cluster, 0.0) + difference
+    clusters = len(sums)
+    variance = sum(d * d for d in deviations.values()) / len(pairs) ** 2 * clusters / (clusters - 1) if clusters > 1 else float("inf")
+    error = math.sqrt(variance)
+    reach = t_quantile(clusters - 1) * error
+    return {
+        "tasks": len(pairs),
+        "clusters": clusters,
+        "old": _mean([old for _, old, _ in pairs]),
+        "new": _mean([new for _, _, new in pairs]),
+        "difference": mean,
+        "error": error,
+        "low": mean - reach,
+        "high": mean + reach,
+        "p": sign_flip_test(list(sums.values())),
+    }
+
+
+def broken_tasks(pairs):
+    """Return the ids of fixed tasks that broke beyond chance, and all that passed before and fail now.
+
+    `pairs` is a list of (old result, new result). With repeated runs a task broke if Fisher's exact test on
+    passed runs says so at 5% shared among the tasks (Bonferroni); together they broke if a sign test on the
+    tasks that changed does.
+    """
+    fell = [new["id"] for old, new in pairs if old["status"] == "passed" and new["status"] != "passed"]
+    rose = sum(old["status"] != "passed" and new["status"] == "passed" for old, new in pairs)
+    broke = [new["id"] for old, new in pairs if _fisher(_passes(old), _passes(new)) <= 0.05 / len(pairs)]
+    changed = len(fell) + rose
+    by_sign = sum(math.comb(changed, k) for k in range(len(fell), changed + 1)) / 2**changed
+    return (fell if by_sign <= 0.05 else broke), fell
+
+
+def _error_share(result):
+    return result["errors"] / len(result["runs"]) if "runs" in result else float(result["status"] == "error")
+
+
+def _passes(result):
+    runs = result.get("runs") or [result]
+    return sum(run["status"] == "passed" for run in runs), len(runs)
+
+
+def _fisher(old, new):
+    """Return the one-sided p-value of Fisher's exact test that `new` passes less often than `old`: (passed, runs) each."""
+    (a, n), (b, m) = old, new
+    ways = math.comb(n + m, a + b)
+    return sum(math.comb(m, k) * math.comb(n, a + b - k) for k in range(max(0, a + b - n), b + 1)) / ways
+
+
+def compare_runs(old, new, margin=0.0):
+    """Compare two runs (as read from --json files) of the same tasks; return a dict with the verdict.
+
+    Raises SuiteError where they have no task in common or were made of different splits.
+    """
+    splits = [(run.get("split") or {}).get("fingerprint") for run in (old, new)]
+    if splits[0] != splits[1]:
+        raise SuiteError(["--compare: the two runs are of different splits; run both with the same --split, --holdout and --split-seed"])
+    before = {(r["id"], r["fingerprint"]): r for r in old["tasks"]}
+    after = {(r["id"], r["fingerprint"]): r for r in new["tasks"]}
+    common = [key for key in before if key in after]
+    left_out = sorted({key[0] for key in before.keys() ^ after.keys()})
+    if not common:
+        raise SuiteError(["--compare: the two files have no task in common (same id, text and criteria)"])
+    pairs = [(before[key], after[key]) for key in common]
+    fixed = [pair for pair in pairs if pair[1]["group"] == "fixed"]
+    generated = [pair for pair in pairs if pair[1]["group"] != "fixed"]
+    groups = {}
+    if fixed:
+        groups["fixed"] = paired_difference([(o["id"], o["score"], n["score"]) for o, n in fixed])
+    if generated:
+        groups["generated"] = paired_difference([(o["id"].rpartition("_")[0], o["score"], n["score"]) for o, n in generated])
+    broke, fell = broken_tasks(fixed) if fixed else ([], [])
+    errors = [sum(_error_share(r) for r in side) for side in zip(*pairs, strict=True)]
+    result = {
+        "groups": groups,
+        "gap": _gap(groups),
+        "broke": broke,
+        "fell": fell,
+        "errors": {"old": errors[0], "new": errors[1]},
+        "left_out": left_out,
+        "margin": margin,
+        "tasks": [{"id": o["id"], "group": o["group"], "old": o["score"], "new": n["score"]} for o, n in pairs],
+    }
+    return result | _verdict(result, max(errors) / len(pairs))
+
+
+def _gap(groups):
+    """Return the overfit gap, the gain on fixed tasks minus that on generated ones, with its interval, or None.
+
+    The errors add up as for two independent samples; the degrees of freedom are those of the smaller group,
+    which is wider than Welch's (1947) and keeps five tasks from saying too much.
+    """
+    if len(groups) < 2:
+        return None
+    fixed, generated = groups["fixed"], groups["generated"]
+    reach = t_quantile(min(fixed["clusters"], generated["clusters"]) - 1) * math.hypot(fixed["error"], generated["error"])
+    gap = fixed["difference"] - generated["difference"]
+    return {"difference": gap, "low": gap - reach, "high": gap + reach}
+
+
+def _verdict(result, error_share):
+    """Return the verdict on a comparison, the reason, and what this many tasks could have shown."""
+    fixed, generated, gap = result["groups"].get("fixed"), result["groups"].get("generated"), result["gap"]
+    margin, verdict = result["margin"], "CAN'T TELL"
+    reason = "no gain or loss that stands out from chance"
+    if result["broke"]:
+        verdict, reason = "REVERT", f"fixed tasks broke: {', '.join(result['broke'])}"
+    elif generated and generated["high"] < 0 and generated["p"] <= 0.05:
+        verdict, reason = "REVERT", "the generated tasks lost"
+    elif generated and generated["low"] > margin and generated["p"] <= 0.05:
+        if result["fell"]:
+            reason = f"the generated tasks gained, but {', '.join(result['fell'])} passed before and fails now"
+        elif error_share > MOST_ERRORS:
+            reason = f"the generated tasks gained, but {error_share:.0%} of the tasks had errors"
+        else:
+            verdict, reason = "KEEP", "the gain carries over to the generated tasks"
+    elif fixed and gap and fixed["difference"] > 0 and gap["low"] > 0:
+        verdict, reason = "OVERFIT", "the fixed tasks gained, the generated ones did not"
+    elif not generated:
+        reason = "there are no generated tasks to see whether a gain carries over"
+    measured = generated or fixed
+    # One criterion of six on one task is the least that a score can move by.
+    spread = max(measured["error"], 1 / 6 / measured["tasks"]) if measured["clusters"] > 1 else float("inf")
+    least = (t_quantile(measured["clusters"] - 1) + Z_80) * spread
+    needed = math.ceil(measured["tasks"] * (least / SHOWN_GAIN) ** 2) if least < float("inf") else None
+    return {"verdict": verdict, "reason": reason, "least_gain": least if needed else None, "tasks_for_shown_gain": needed}
+
+
+def read_run(path):
+    """Read the results that --json wrote; raises SuiteError where a file is not such."""
+    run = read_json(path)
+    tasks = run.get("tasks") if isinstance(run, dict) else None
+    if not isinstance(tasks, list) or not tasks:
+        raise SuiteError([f"{path}: holds no results of a run (an object with tasks, as --json writes it)"])
+    faults = []
+    for number, result in enumerate(tasks):
+        kinds = {"id": str, "group": str, "status": str, "score": (int, float), "fingerprint": str}
+        for key, kind in kinds.items():
+            if not isinstance(result, dict) or not isinstance(result.get(key), kind):
+                faults.append(f"{path}: task {number + 1}: {key} is missing or of the wrong type")
+    if faults:
+        raise SuiteError(faults)
+    return run
 
 
 # ----------------------------------------------------------------------------------------------
@@ -2035,34 +2307,127 @@ def results_table(run):
 
     table = Table("task", "status", "score", "seconds", "exit", "what is wrong", title=None)
     for result in run["tasks"]:
-        wrong = (
-            [result["error"]]
-            if result["error"]
-            else [f"{c['name']}: {c['detail']}" for c in result["criteria"] if not c["passed"]]
-        )
+        wrong = [result["error"]] if result["error"] else [f"{c['name']}: {c['detail']}" for c in result["criteria"] if not c["passed"]]
         exit_status = "" if result["exit_status"] is None else str(result["exit_status"])
-        cells = [
-            result["id"],
-            result["status"],
-            f"{result['score']:.3f}",
-            f"{result['seconds']:.1f}",
-            exit_status,
-            "\n".join(wrong),
-        ]
-        table.add_row(
-            *(Text(cell, style=STATUS_STYLES[result["status"]] if n == 1 else "") for n, cell in enumerate(cells))
-        )
+        cells = [result["id"], result["status"], f"{result['score']:.3f}", f"{result['seconds']:.1f}", exit_status, "\n".join(wrong)]
+        table.add_row(*(Text(cell, style=STATUS_STYLES[result["status"]] if n == 1 else "") for n, cell in enumerate(cells)))
     return table
 
 
 def summary_line(run):
     """Return one line on a run: tasks by status, and the score, whole and a group."""
     counts = [(status, sum(r["status"] == status for r in run["tasks"])) for status in STATUS_STYLES]
-    scores = (
-        ", ".join(f"{group} {score:.3f}" for group, score in run["scores"].items()) if len(run["scores"]) > 1 else ""
-    )
+    scores = ", ".join(f"{group} {score:.3f}" for group, score in run["scores"].items()) if len(run["scores"]) > 1 else ""
     told = ", ".join(f"{n} {status if status != 'error' or n == 1 else 'errors'}" for status, n in counts)
-    return f"{_count(len(run['tasks']), 'task')}: {told}; score {run['score']:.3f}{f' ({scores})' if scores else ''}"
+    repeats = f"; passed all {run['repeat']} times: {run['pass_k']:.3f}, spread {run['spread']:.3f}" if "repeat" in run else ""
+    return f"{_count(len(run['tasks']), 'task')}: {told}; score {run['score']:.3f}{f' ({scores})' if scores else ''}{repeats}"
+
+
+def audit_table(rows):
+    """Return the rich table of an audit: a row a task."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("task", "witness", "proved", "floor", "text / exact", "closest fixed", "flags")
+    for row in rows:
+        proved = sum(c["proof"] == "proved" for c in row["criteria"])
+        floor, share = max(row["floors"].items(), key=lambda item: item[1], default=("", 0.0))
+        cells = [row["id"], f"{row['witness_bytes']} bytes" if row["witness_bytes"] else "none", f"{proved}/{row['criteria_asked']}"]
+        cells += [f"{share:.2f} {floor}", f"{row['asked'] or '-'} / {row['exact'] or '-'}", f"{row['closest']} {row['similarity']:.2f}"]
+        table.add_row(*map(Text, cells), Text("\n".join(row["flags"]), style="red"))
+    return table
+
+
+def comparison_table(result):
+    """Return the rich table of a comparison: a row a group, and the gap."""
+    from rich.table import Table
+
+    table = Table("group", "tasks", "clusters", "old", "new", "difference", "95% interval", "p")
+    for name, g in result["groups"].items():
+        cells = [name, str(g["tasks"]), str(g["clusters"]), f"{g['old']:.3f}", f"{g['new']:.3f}"]
+        table.add_row(*cells, f"{g['difference']:+.3f}", _interval(g), f"{g['p']:.3f}")
+    if result["gap"]:
+        table.add_row("overfit gap", *[""] * 4, f"{result['gap']['difference']:+.3f}", _interval(result["gap"]), "")
+    return table
+
+
+def _interval(row):
+    return f"{row['low']:+.3f} to {row['high']:+.3f}" if math.isfinite(row["low"]) else "unbounded"
+
+
+def comparison_lines(result):
+    """Return the lines below a comparison's table; the last one is the verdict."""
+    lines = [f"errors: {result['errors']['old']:g} old, {result['errors']['new']:g} new"]
+    if result["fell"]:
+        lines.append(f"passed before, not now: {', '.join(result['fell'])}")
+    if result["left_out"]:
+        lines.append(f"left out, not the same task in both files: {', '.join(result['left_out'])}")
+    could = "one task or persona shows no gain of any size"
+    if result["least_gain"] is not None:
+        could = (
+            f"the smallest gain that these tasks could have shown is {result['least_gain']:.2f}; "
+            f"a gain of {SHOWN_GAIN:g} takes about {result['tasks_for_shown_gain']} {'generated' if 'generated' in result['groups'] else 'fixed'} tasks"
+        )
+    return [*lines, f"{result['verdict']}: {result['reason']}; {could}"]
+
+
+HTML_HEAD = """<!doctype html><meta charset="utf-8"><title>Comparison</title><style>
+body { font: 15px sans-serif; margin: 2em; color: #222 } td, th { padding: .2em .9em; text-align: right }
+th { border-bottom: 1px solid #999 } svg { margin-right: 3em } text { font: 12px sans-serif; fill: #444 }
+.up { stroke: #1a7f37 } .down { stroke: #cf222e } .same { stroke: #999 }</style>"""
+
+
+def comparison_html(result):
+    """Return a comparison as one HTML page: the verdict, the intervals, and for each task a line from old to new."""
+    from html import escape
+
+    rows = "".join(
+        f"<tr><td>{name}<td>{g['tasks']}<td>{g['old']:.3f}<td>{g['new']:.3f}<td>{g['difference']:+.3f}<td>{_interval(g)}<td>{g['p']:.3f}</tr>"
+        for name, g in result["groups"].items()
+    )
+    parts = [HTML_HEAD, f"<h1>{escape(result['verdict'])}</h1>", *(f"<p>{escape(line)}</p>" for line in comparison_lines(result))]
+    parts += [
+        "<table><tr><th>group<th>tasks<th>old<th>new<th>difference<th>95% interval<th>p</tr>",
+        rows,
+        "</table>",
+        _interval_svg(result),
+    ]
+    return "\n".join(parts + [_slopes_svg(name, [t for t in result["tasks"] if t["group"] == name]) for name in result["groups"]]) + "\n"
+
+
+def _slopes_svg(name, tasks):
+    """Return a drawing of one group's tasks, each a line from its old score to its new one."""
+    from html import escape
+
+    def height(score):
+        return f"{220 - 200 * score:.1f}"
+
+    drawn = "".join(
+        f'<text x="25" y="{224 - 200 * y}">{y:g}</text><line x1="55" y1="{height(y)}" x2="245" y2="{height(y)}" stroke="#eee"/>'
+        for y in (0, 0.5, 1)
+    )
+    for t in tasks:
+        way = "up" if t["new"] > t["old"] else "down" if t["new"] < t["old"] else "same"
+        title = f"<title>{escape(t['id'])}: {t['old']:.2f} to {t['new']:.2f}</title>"
+        drawn += f'<line class="{way}" x1="60" y1="{height(t["old"])}" x2="240" y2="{height(t["new"])}" stroke-width="1.5" stroke-opacity=".6">{title}</line>'
+    return f'<svg width="300" height="250" role="img"><text x="55" y="12">{name}: old</text><text x="222" y="12">new</text>{drawn}</svg>'
+
+
+def _interval_svg(result):
+    """Return a drawing of the differences and their intervals on one scale around zero."""
+    rows = [*result["groups"].items(), *([("overfit gap", result["gap"])] if result["gap"] else [])]
+    bounded = [(name, row) for name, row in rows if math.isfinite(row["low"])]
+    widest = max([abs(row[side]) for _, row in bounded for side in ("low", "high")] + [0.1])
+    bottom, drawn = 40 + 26 * len(bounded), ""
+    for number, (name, row) in enumerate(bounded):
+        low, middle, high = (330 + 220 * row[key] / widest for key in ("low", "difference", "high"))
+        y = 30 + 26 * number
+        drawn += (
+            f'<text x="0" y="{y + 4}">{name}</text><line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="#555" stroke-width="2"/>'
+        )
+        drawn += f'<circle cx="{middle:.1f}" cy="{y}" r="4" fill="#222"/>'
+    zero = f'<line x1="330" x2="330" y1="14" y2="{bottom}" stroke="#999" stroke-dasharray="4"/><text x="301" y="11">no change</text>'
+    return f'<p><svg width="620" height="{bottom}" role="img">{zero}{drawn}</svg></p>'
 
 
 def junit_xml(run):
@@ -2079,9 +2444,7 @@ def junit_xml(run):
         for attribute, status in (("failures", "failed"), ("errors", "error")):
             suite.set(attribute, str(sum(r["status"] == status for r in results)))
         for result in results:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=group, name=result["id"], time=f"{result['seconds']:.3f}"
-            )
+            case = ElementTree.SubElement(suite, "testcase", classname=group, name=result["id"], time=f"{result['seconds']:.3f}")
             wrong = [f"{c['name']}: {c['detail']}" for c in result["criteria"] if not c["passed"]]
             if result["status"] == "error":
                 ElementTree.SubElement(case, "error", message=clean(result["error"]))
@@ -2126,20 +2489,15 @@ def parse_args(argv):
     parser = argparse.ArgumentParser(
         prog="eval_suite.py",
         description="Score an AI agent on a suite of research tasks, and judge the reports it writes.",
-        epilog="exit status: 0 all passed, 1 something failed, 2 wrong usage or bad data, 130 interrupted",
+        epilog="exit status: 0 all passed, 1 something failed, 2 wrong usage or bad data, 130 interrupted; --compare: 0 KEEP, "
+        "1 REVERT or OVERFIT, 3 CAN'T TELL; --audit: 1 something is flagged",
     )
     parser.add_argument(
-        "--agent",
-        metavar="CMD",
-        help="command line that runs the agent; {task} and {output} are filled in (default: $EVAL_AGENT)",
+        "--agent", metavar="CMD", help="command line that runs the agent; {task} and {output} are filled in (default: $EVAL_AGENT)"
     )
     parser.add_argument("--fast", action="store_true", help="run no agent, only check the reports that exist")
     parser.add_argument(
-        "--generated",
-        nargs="?",
-        const=GENERATED_FILE,
-        metavar="PATH",
-        help=f"add the generated tasks (default file {GENERATED_FILE})",
+        "--generated", nargs="?", const=GENERATED_FILE, metavar="PATH", help=f"add the generated tasks (default file {GENERATED_FILE})"
     )
     parser.add_argument("--tasks", metavar="IDS", help="only these tasks, by id, separated by commas")
     parser.add_argument("--capture", action="store_true", help="the report is what the agent prints on stdout")
@@ -2148,25 +2506,34 @@ def parse_args(argv):
     parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
     parser.add_argument("--html", metavar="FILE", help="write the results as an HTML page")
     parser.add_argument("--base", default=BASE, metavar="DIR", help=f"folder of the reports (default {BASE})")
-    parser.add_argument(
-        "--timeout",
-        type=positive(float),
-        default=900.0,
-        metavar="S",
-        help="seconds that one task may take (default 900)",
-    )
+    parser.add_argument("--timeout", type=positive(float), default=900.0, metavar="S", help="seconds that one task may take (default 900)")
     parser.add_argument("--jobs", type=positive(int), default=1, metavar="N", help="tasks run side by side (default 1)")
-    parser.add_argument(
-        "--log-dir", metavar="DIR", help="folder for what the agent prints (default: a new temporary one)"
-    )
+    parser.add_argument("--log-dir", metavar="DIR", help="folder for what the agent prints (default: a new temporary one)")
+    parser.add_argument("--repeat", type=positive(int), default=1, metavar="K", help="run each task K times (default 1)")
+    parser.add_argument("--audit", action="store_true", help="prove the criteria of the tasks instead of running anything")
+    parser.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"), help="compare two --json files: KEEP, REVERT, OVERFIT or CAN'T TELL")
+    parser.add_argument("--margin", type=float, default=0.0, metavar="M", help="gain above which --compare says KEEP (default 0)")
+    parser.add_argument("--split", choices=("tune", "holdout"), help="of the generated tasks only those to tune on, or those held out")
+    parser.add_argument("--holdout", type=positive(int), default=4, metavar="N", help="personas held out by --split (default 4)")
+    parser.add_argument("--split-seed", default="0", metavar="S", help="seed that chooses the personas held out (default 0)")
     args = parser.parse_args(argv)
 
-    if args.agent is not None and args.fast:
-        parser.error("--agent runs the agent and --fast runs none; give one of them")
-    if args.capture and args.fast:
-        parser.error("--capture needs an agent to run; --fast runs none")
-    args.agent = None if args.fast else args.agent if args.agent is not None else os.environ.get("EVAL_AGENT") or None
-    if not args.fast and args.agent is None:
+    args.base = args.base if args.base.startswith("~") else os.path.abspath(args.base)
+    alone = [flag for flag in ("fast", "audit", "compare") if getattr(args, flag)]
+    if args.agent is not None and alone:
+        parser.error(f"--agent runs the agent and --{alone[0]} runs none; give one of them")
+    if len(alone) > 1:
+        parser.error(f"--{alone[0]} and --{alone[1]} are two different jobs; give one of them")
+    if alone and (args.capture or args.repeat > 1):
+        parser.error(f"--{'capture' if args.capture else 'repeat'} needs an agent to run; --{alone[0]} runs none")
+    if args.split and args.generated is None:
+        parser.error("--split divides the generated tasks; add --generated")
+    if not 0 <= args.margin < 1:
+        parser.error(f"--margin must be a number from 0 to below 1, not {args.margin}")
+    if (args.audit or args.compare) and (args.score or args.junit or args.audit and args.html):
+        parser.error("--audit goes with --json only, --compare with --json and --html")
+    args.agent = None if alone else args.agent if args.agent is not None else os.environ.get("EVAL_AGENT") or None
+    if not alone and args.agent is None:
         parser.error(
             "nothing to score: give an agent (--agent 'my-agent {task}', or EVAL_AGENT), or --fast to check the reports that exist"
         )
@@ -2199,7 +2566,11 @@ def select_tasks(args):
     """Return the tasks that the arguments ask for; raises SuiteError."""
     tasks = fixed_suite(args.base)
     if args.generated is not None:
-        tasks += load_generated_suite(args.generated, args.base)
+        generated = load_generated_suite(args.generated, args.base)
+        if args.split:
+            held_out = held_out_personas(generated, args)
+            generated = [t for t in generated if (persona_of(t["id"]) in held_out) == (args.split == "holdout")]
+        tasks += generated
     if args.tasks is None:
         return tasks
     wanted = [id for id in re.split(r"[,\s]+", args.tasks) if id]
@@ -2208,11 +2579,34 @@ def select_tasks(args):
     if unknown or not wanted:
         hint = "" if args.generated is not None else "; --generated adds the generated ones"
         raise SuiteError(
-            [
-                f"--tasks: no task {', '.join(map(repr, unknown)) or 'named'}; there are {_one_line(', '.join(known), 300)}{hint}"
-            ]
+            [f"--tasks: no task {', '.join(map(repr, unknown)) or 'named'}; there are {_one_line(', '.join(known), 300)}{hint}"]
         )
     return [known[id] for id in dict.fromkeys(wanted)]
+
+
+def persona_of(task_id):
+    """Return the id of the persona that a generated task belongs to: P_devops of P_devops_3."""
+    return task_id.rpartition("_")[0]
+
+
+def held_out_personas(tasks, args):
+    """Return the ids of the personas held out: the first by sha256 of seed and id; raises SuiteError where none is left."""
+    import hashlib
+
+    personas = {persona_of(task["id"]) for task in tasks}
+    if args.holdout >= len(personas):
+        raise SuiteError([f"--holdout {args.holdout} leaves none to tune on; the generated tasks have {_count(len(personas), 'persona')}"])
+    ordered = sorted(personas, key=lambda id: hashlib.sha256(f"{args.split_seed}:{id}".encode()).hexdigest())
+    return set(ordered[: args.holdout])
+
+
+def split_record(tasks, args):
+    """Return what the results say of the split that was run, with the fingerprint by which runs are matched."""
+    import hashlib
+
+    personas = sorted({persona_of(task["id"]) for task in tasks if task["group"] == "generated"})
+    mark = hashlib.sha256(json.dumps([args.split, personas, args.holdout, args.split_seed]).encode()).hexdigest()[:16]
+    return {"part": args.split, "personas": personas, "holdout": args.holdout, "seed": args.split_seed, "fingerprint": mark}
 
 
 def main(argv=None):
@@ -2224,15 +2618,21 @@ def main(argv=None):
             stream.reconfigure(errors="replace")  # a detail may quote what this terminal can't show
     args = parse_args(argv)
     try:
+        if args.compare:
+            return _show_comparison(compare_runs(*map(read_run, args.compare), args.margin), args)
         tasks = select_tasks(args)
     except SuiteError as error:
         print("\n".join(f"eval_suite.py: {fault}" for fault in error.faults), file=sys.stderr)
         return 2
+    if args.audit:
+        return _show_audit([audit_task(task) for task in tasks], args)
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     except ValueError:
         pass  # not in the main thread, where signals are somebody else's
     run = _run_with_progress(tasks, args)
+    if args.split:
+        run["split"] = split_record(tasks, args)
     return _show(run, len(tasks), args)
 
 
@@ -2241,13 +2641,11 @@ def _run_with_progress(tasks, args):
     import tempfile
 
     log_dir = args.log_dir or (tempfile.mkdtemp(prefix="eval-logs-") if args.agent else None)
-    options = {"timeout": args.timeout, "jobs": args.jobs, "capture": args.capture, "log_dir": log_dir}
+    options = {"timeout": args.timeout, "jobs": args.jobs, "capture": args.capture, "log_dir": log_dir, "repeat": args.repeat}
     if args.fast:
         return score_suite(tasks)
     if not sys.stderr.isatty():
-        return score_suite(
-            tasks, args.agent, on_result=lambda r: print(_progress_line(r), file=sys.stderr, flush=True), **options
-        )
+        return score_suite(tasks, args.agent, on_result=lambda r: print(_progress_line(r), file=sys.stderr, flush=True), **options)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -2283,12 +2681,56 @@ def _show(run, asked, args):
     console.print(summary_line(run), markup=False)
     if run["interrupted"]:
         print(f"interrupted: {len(run['tasks'])} of {_count(asked, 'task')} done", file=sys.stderr)
-    writers = {
-        "json": lambda: json.dumps(run, indent=2, ensure_ascii=False) + "\n",
-        "junit": lambda: junit_xml(run),
-        "html": lambda: results_html(run),
-    }
     status = 130 if run["interrupted"] else 0 if all(r["status"] == "passed" for r in run["tasks"]) else 1
+    written = _write_outputs(args, {"json": lambda: as_json(run), "junit": lambda: junit_xml(run), "html": lambda: results_html(run)})
+    if args.score and not run["interrupted"]:
+        print(f"{run['score']:.3f}")
+    return status if written else 2
+
+
+def _show_audit(rows, args):
+    """Print and write an audit; return the exit status: 1 where a task is flagged."""
+    flagged = [row for row in rows if row["flags"]]
+    unproved = sum(c["proof"] == "unproved" for row in rows for c in row["criteria"])
+    summary = {"tasks": len(rows), "flagged": len(flagged), "unproved": unproved}
+    console = console_for(sys.stdout)
+    console.print(audit_table(rows))
+    floors = [max(row["floors"].values()) for row in rows if row["floors"]]
+    console.print(
+        f"{_count(len(rows), 'task')}: {len(rows) - len(flagged)} sound, {len(flagged)} flagged, {_count(unproved, 'criterion').replace('criterions', 'criteria')} "
+        f"unproved; highest floor of a null agent {max(floors, default=0.0):.2f}",
+        markup=False,
+    )
+    written = _write_outputs(args, {"json": lambda: as_json(summary | {"audit": rows})})
+    return (1 if flagged else 0) if written else 2
+
+
+def _show_comparison(result, args):
+    """Print and write a comparison; return the exit status that goes with its verdict."""
+    console = console_for(sys.stdout)
+    console.print(comparison_table(result))
+    for line in comparison_lines(result):
+        console.print(line, markup=False)
+    written = _write_outputs(args, {"json": lambda: as_json(result), "html": lambda: comparison_html(result)})
+    return EXIT_STATUS[result["verdict"]] if written else 2
+
+
+def as_json(data):
+    """Return data as indented JSON; a number that JSON does not know, an unbounded interval's end, becomes null."""
+
+    def finite(value):
+        if isinstance(value, dict):
+            return {key: finite(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [finite(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps(finite(data), indent=2, ensure_ascii=False) + "\n"
+
+
+def _write_outputs(args, writers):
+    """Write each output that was asked for; return whether all could be written."""
+    written = True
     for flag, text in writers.items():
         path = getattr(args, flag)
         if path is not None:
@@ -2296,10 +2738,8 @@ def _show(run, asked, args):
                 write_whole(path, text())
             except OSError as error:
                 print(f"eval_suite.py: --{flag}: {path} cannot be written: {error.strerror}", file=sys.stderr)
-                status = 2
-    if args.score and not run["interrupted"]:
-        print(f"{run['score']:.3f}")
-    return status
+                written = False
+    return written
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from eval_suite import (
     SuiteError,
     _extract_count,
     _find_count,
+    as_json,
     build_criteria,
     check_generated,
     console_for,
@@ -43,17 +44,7 @@ from eval_suite import (
     write_whole,
 )
 
-__all__ = [
-    "PERSONAS",
-    "build_criteria",
-    "build_prompt",
-    "build_task",
-    "extract_task",
-    "generate",
-    "main",
-    "save",
-    "_extract_count",
-]
+__all__ = ["PERSONAS", "build_criteria", "build_prompt", "build_task", "extract_task", "generate", "main", "save", "_extract_count"]
 
 # ----------------------------------------------------------------------------------------------
 # Data: the eight personas
@@ -381,9 +372,7 @@ def extract_task(raw):
 
 def _clean(raw):
     """Return an answer with its line ends, spaces, hyphens and invisible characters made plain."""
-    text = re.sub(
-        r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", "", raw.replace("\r\n", "\n").replace("\r", "\n")
-    )
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", "", raw.replace("\r\n", "\n").replace("\r", "\n"))
     text = re.sub(r"[\u2028\u2029\u0085\v\f]", "\n", text)
     text = re.sub(r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]", " ", text)
     text = re.sub(r"[\u2010-\u2012\u2212\ufe58\ufe63\uff0d]", "-", text)
@@ -405,9 +394,7 @@ def _without_thinking(text):
 
 def _from_json(text):
     """Yield the sentence of a {"task": ...} answer, whole or cut off."""
-    if not re.search(r"(?i)[{\[]\s*(?:\{\s*)?[\"']?\w*tasks?[\"']?\s*:", text) and not re.search(
-        r"(?i)[\"']task[\"']\s*:", text
-    ):
+    if not re.search(r"(?i)[{\[]\s*(?:\{\s*)?[\"']?\w*tasks?[\"']?\s*:", text) and not re.search(r"(?i)[\"']task[\"']\s*:", text):
         return
     for found in re.finditer(r"(?i)[\"'](?:research_?)?task[\"']\s*:\s*(\"(?:[^\"\\]|\\.)*\"?|'[^'\n]*')", text):
         quoted = found[1]
@@ -464,22 +451,13 @@ def _from_sentences(text):
 
 def _sentence(text):
     """Return the first sentence of a text, freed of markup and of the comment that follows it."""
-    text = (
-        re.sub(rf"(?s)^{MARKS}(?:\w+\n)?", "", text.lstrip(), count=1)
-        if not re.match(r"\s*[\w(]", text)
-        else text.lstrip()
-    )
+    text = re.sub(rf"(?s)^{MARKS}(?:\w+\n)?", "", text.lstrip(), count=1) if not re.match(r"\s*[\w(]", text) else text.lstrip()
     lines = text.split("\n")
     kept = [lines[0]]
     for line in lines[1:]:
         # A sentence wrapped over lines goes on until it has named its file or ended.
         ended = re.search(rf"(?i){FILE}|\beval-[\w-]+\W*$|[.!?]\W*$", " ".join(kept))
-        if (
-            ended
-            or not line.strip(" >*_`\"'")
-            or re.match(r"\s*(?:[-*•#]\s|\d+[.)]\s|```|<)", line)
-            or re.match(LABEL, line)
-        ):
+        if ended or not line.strip(" >*_`\"'") or re.match(r"\s*(?:[-*•#]\s|\d+[.)]\s|```|<)", line) or re.match(LABEL, line):
             break
         kept.append(re.sub(r"^\s*>+", "", line))
     text = _without_markup(" ".join(kept))
@@ -489,9 +467,7 @@ def _sentence(text):
 def _without_markup(text):
     """Take Markdown and HTML off a line: emphasis, code marks, links (to the name of the file), tags."""
     text = re.sub(
-        r"!?\[([^\]]*)\]\(([^)\s]*)[^)]*\)",
-        lambda m: m[1] if re.search(r"\.\w+\W*$", m[1]) or not re.search(FILE, m[2]) else m[2],
-        text,
+        r"!?\[([^\]]*)\]\(([^)\s]*)[^)]*\)", lambda m: m[1] if re.search(r"\.\w+\W*$", m[1]) or not re.search(FILE, m[2]) else m[2], text
     )
     text = re.sub(rf"<({FILE})>", r"\1", text)
     text = re.sub(r"</?(?:b|i|em|strong|code|p|br|span|task|div|u|answer)\s*/?>", "", text, flags=re.IGNORECASE)
@@ -570,9 +546,7 @@ def build_task(raw, persona, index, base=BASE, taken=()):
     used = {os.path.basename(output).casefold() for output in taken} | {row[3] for row in FIXED_TASKS}
     name = next(
         n
-        for n in itertools.chain(
-            [f"eval-{slug}.md"], (f"eval-{slug[: LONGEST_SLUG - 5].rstrip('-')}-{k}.md" for k in itertools.count(2))
-        )
+        for n in itertools.chain([f"eval-{slug}.md"], (f"eval-{slug[: LONGEST_SLUG - 5].rstrip('-')}-{k}.md" for k in itertools.count(2)))
         if n not in used
     )
     text = _with_output(sentence, found, name)
@@ -605,9 +579,7 @@ def _named_file(sentence):
 
 def _slug(name):
     """Return a name as a-z, 0-9 and single hyphens, at most LONGEST_SLUG long, cut between words."""
-    folded = unicodedata.normalize(
-        "NFKD", name.replace("ß", "ss").replace("ø", "o").replace("æ", "ae").replace("ł", "l")
-    ).casefold()
+    folded = unicodedata.normalize("NFKD", name.replace("ß", "ss").replace("ø", "o").replace("æ", "ae").replace("ł", "l")).casefold()
     folded = "".join(c for c in folded if not unicodedata.combining(c))
     slug = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")
     slug = re.sub(r"^eval(?:-|$)", "", slug)
@@ -621,9 +593,7 @@ def _topic_words(sentence):
     """Return the words that name a sentence's topic, in their order: at most six of them."""
     about = content_words(sentence)
     words = re.findall(r"[^\W_][\w+]*", sentence)
-    return [
-        word for word in words if content_words(word) & about and not re.fullmatch(rf"(?i){SAVE}|{ORDER_VERBS}", word)
-    ][:6]
+    return [word for word in words if content_words(word) & about and not re.fullmatch(rf"(?i){SAVE}|{ORDER_VERBS}", word)][:6]
 
 
 def _with_output(sentence, found, name):
@@ -640,11 +610,7 @@ def _with_output(sentence, found, name):
     again = rf"(?i)[^\s\"'“”]*{file}"
     before, after = (re.sub(again, "the report", part) for part in (before, after))
     # The same file name as a word elsewhere would be a second mention.
-    return (
-        re.sub(r"[.!?\s]+$", "", f"{before}{name}{after}")
-        if re.fullmatch(r"[\"'”’)\s]*[.!?]?", after)
-        else f"{before}{name}{after}"
-    )
+    return re.sub(r"[.!?\s]+$", "", f"{before}{name}{after}") if re.fullmatch(r"[\"'”’)\s]*[.!?]?", after) else f"{before}{name}{after}"
 
 
 # ----------------------------------------------------------------------------------------------
@@ -726,12 +692,8 @@ def start_builtin(settings):
         try:
             return next(queue)
         except StopIteration:
-            reason = (
-                "holds no more tasks for" if persona["id"] in BANK or persona.get("topics") else "has no topics for"
-            )
-            raise BackendError(
-                f"the built-in bank {reason} {persona['id']}; ask a model, or give the persona `topics`"
-            ) from None
+            reason = "holds no more tasks for" if persona["id"] in BANK or persona.get("topics") else "has no topics for"
+            raise BackendError(f"the built-in bank {reason} {persona['id']}; ask a model, or give the persona `topics`") from None
 
     most = max(len(BANK[p]) for p in BANK) * len(FACETS)
     return {"name": "builtin", "model": None, "server": None, "ask": ask, "attempts": most, "serial": True}
@@ -765,10 +727,7 @@ def parse_host(text, source):
     from urllib.parse import urlsplit
 
     def wrong(reason):
-        return BackendError(
-            f"{source}={text!r} is no server address: {reason}; set it like {DEFAULT_HOST} or https://host/path",
-            ends=True,
-        )
+        return BackendError(f"{source}={text!r} is no server address: {reason}; set it like {DEFAULT_HOST} or https://host/path", ends=True)
 
     bare = text.strip().strip("\"'").strip()
     scheme, _, rest = bare.rpartition("://")
@@ -795,9 +754,7 @@ def parse_host(text, source):
 
 def import_ollama():
     """Import the ollama package; its import builds a client that trips over proxy and address variables, so they are hidden."""
-    trips = [
-        name for name in os.environ if re.fullmatch(r"(?i)\w+_proxy|OLLAMA_HOST|OLLAMA_API_KEY|SSL_CERT_\w+", name)
-    ]
+    trips = [name for name in os.environ if re.fullmatch(r"(?i)\w+_proxy|OLLAMA_HOST|OLLAMA_API_KEY|SSL_CERT_\w+", name)]
     hidden = {name: os.environ.pop(name) for name in trips}
     try:
         import ollama
@@ -824,9 +781,7 @@ def ollama_client(settings, timeout):
         # A proxy set for the web must not catch requests to this machine.
         return ollama.Client(host=url, timeout=timeout, trust_env=not local), url
     except Exception as error:
-        raise BackendError(
-            f"no client for {url}: {_reason(error)} (proxy variables and OLLAMA_API_KEY are read here)", ends=True
-        ) from None
+        raise BackendError(f"no client for {url}: {_reason(error)} (proxy variables and OLLAMA_API_KEY are read here)", ends=True) from None
 
 
 def _reason(error):
@@ -855,9 +810,7 @@ def start_ollama(settings):
     looking.start()
     looking.join(START_CHECK)
     if not found:
-        raise BackendError(
-            f"no answer from {url} within {START_CHECK:g} s; start the server with: ollama serve", ends=True
-        )
+        raise BackendError(f"no answer from {url} within {START_CHECK:g} s; start the server with: ollama serve", ends=True)
     if isinstance(found[0], BackendError):
         raise found[0]
     model, note = found[0]
@@ -871,15 +824,7 @@ def start_ollama(settings):
         messages = [{"role": "user", "content": prompt}]
         return chat(messages, shape, seed, ANSWER_TOKENS * attempt, settings["timeout"])
 
-    return {
-        "name": "ollama",
-        "model": model,
-        "server": url,
-        "ask": ask,
-        "attempts": ATTEMPTS,
-        "serial": False,
-        "note": note,
-    }
+    return {"name": "ollama", "model": model, "server": url, "ask": ask, "attempts": ATTEMPTS, "serial": False, "note": note}
 
 
 def _choose_model(client, url, wanted):
@@ -944,11 +889,7 @@ def _call_error(error, url, model=None, timeout=START_CHECK):
     if status in (401, 403):
         return f"{url} refused access (HTTP {status}); the client sends the key in OLLAMA_API_KEY as its Authorization header"
     if status == 404:
-        return (
-            f"{url}: {_reason(error)}; get it with: ollama pull {model}"
-            if model
-            else f"{url} is no Ollama server (HTTP 404)"
-        )
+        return f"{url}: {_reason(error)}; get it with: ollama pull {model}" if model else f"{url} is no Ollama server (HTTP 404)"
     if status > 0:
         return f"{url} answered HTTP {status}: {_reason(error)}"
     return f"{url} gave no usable reply: {_reason(error)}"
@@ -989,13 +930,9 @@ class OllamaForTinyTroupe:
             raise BackendError("the model's answer is not a JSON object")
         # TinyTroupe takes any missing or empty state of mind amiss.
         state = content.get("cognitive_state")
-        content["cognitive_state"] = (
-            state if isinstance(state, dict) else {"goals": "", "context": [], "attention": "", "emotions": ""}
-        )
+        content["cognitive_state"] = state if isinstance(state, dict) else {"goals": "", "context": [], "attention": "", "emotions": ""}
         actions = content.get("actions") or [content.get("action")]
-        content["actions"] = [
-            {"content": "", "target": ""} | a for a in actions if isinstance(a, dict) and isinstance(a.get("type"), str)
-        ]
+        content["actions"] = [{"content": "", "target": ""} | a for a in actions if isinstance(a, dict) and isinstance(a.get("type"), str)]
         return {"role": "assistant", "content": content}
 
 
@@ -1022,9 +959,7 @@ def start_tinytroupe(settings):
         raise BackendError(f"the installed tinytroupe is the empty placeholder; {GET_TINYTROUPE}", ends=True)
     config, source = _tinytroupe_config(settings["tinytroupe_config"])
     api_type = config.get("OpenAI", "API_TYPE", fallback="openai").lower() if source else "ollama"
-    for name in {"openai": ("OPENAI_API_KEY",), "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_KEY")}.get(
-        api_type, ()
-    ):
+    for name in {"openai": ("OPENAI_API_KEY",), "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_KEY")}.get(api_type, ()):
         if not os.environ.get(name):
             raise BackendError(f"{source} uses {api_type}, which needs the variable {name}", ends=True)
     backend = {
@@ -1128,9 +1063,7 @@ def _talk(person_type, persona, prompt):
     sentences = [s.strip() for s in re.split(r"(?<=[.!?])\s+", persona["context"]) if s.strip()]
     person.define("occupation", {"title": persona["role"], "description": persona["context"]})
     person.define("personality", {"traits": sentences})
-    person.define(
-        "long_term_goals", [s for s in sentences if re.match(r"(?i)is deciding|wants|plans|aims", s)] or sentences
-    )
+    person.define("long_term_goals", [s for s in sentences if re.match(r"(?i)is deciding|wants|plans|aims", s)] or sentences)
     person.define("preferences", {"interests": [s for s in sentences if re.match(r"(?i)cares about", s)] or sentences})
     person.define("behaviors", ["Answers a colleague's request in the exact format that was asked for, in one line."])
     person.listen_and_act(prompt, communication_display=False)
@@ -1147,9 +1080,7 @@ def _within(timeout, work):
         try:
             outcome.append((work(), None))
         except Exception as error:
-            outcome.append(
-                (None, error if isinstance(error, BackendError) else BackendError(f"it failed: {_reason(error)}"))
-            )
+            outcome.append((None, error if isinstance(error, BackendError) else BackendError(f"it failed: {_reason(error)}")))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -1177,15 +1108,7 @@ def open_chain(backend, settings, say):
     import threading
 
     chain = [
-        {
-            "name": n,
-            "settings": settings,
-            "say": say,
-            "backend": None,
-            "ended": None,
-            "failures": 0,
-            "lock": threading.Lock(),
-        }
+        {"name": n, "settings": settings, "say": say, "backend": None, "ended": None, "failures": 0, "lock": threading.Lock()}
         for n in names
     ]
     for link in chain:
@@ -1271,15 +1194,11 @@ def generate(
     settings = {"seed": seed, "model": model, "host": host, "timeout": timeout, "tinytroupe_config": tinytroupe_config}
     chain = chain or open_chain(backend, settings, say)
     near = near or TaskIndex(existing)
-    mine = {
-        p["id"]: [t["task"] for t in existing if re.fullmatch(rf"{re.escape(p['id'])}_\d+", t["id"])] for p in personas
-    }
+    mine = {p["id"]: [t["task"] for t in existing if re.fullmatch(rf"{re.escape(p['id'])}_\d+", t["id"])] for p in personas}
     outputs, ids = {t["output"] for t in existing}, {t["id"] for t in existing}
     lock, waiting, done, finished = threading.Lock(), queue.SimpleQueue(), queue.SimpleQueue(), []
 
-    wanted = [
-        (persona, _last_number(persona, numbering) + turn) for turn in range(1, count + 1) for persona in personas
-    ]
+    wanted = [(persona, _last_number(persona, numbering) + turn) for turn in range(1, count + 1) for persona in personas]
     wanted = [(persona, index) for persona, index in wanted if f"{persona['id']}_{index}" not in ids]
     for item in wanted:
         waiting.put(item)
@@ -1324,8 +1243,7 @@ def generate(
         if on_done:
             on_done(persona, index, task, reasons)
     places = {
-        f"{persona['id']}_{index}": place
-        for place, (persona, index) in enumerate(sorted(wanted, key=lambda w: personas.index(w[0])))
+        f"{persona['id']}_{index}": place for place, (persona, index) in enumerate(sorted(wanted, key=lambda w: personas.index(w[0])))
     }
     return sorted(finished, key=lambda task: places[task["id"]])
 
@@ -1347,10 +1265,6 @@ def save(tasks, path, base=BASE):
     write_whole(path, as_json(tasks))
 
 
-def as_json(tasks):
-    return json.dumps(tasks, indent=2, ensure_ascii=False) + "\n"
-
-
 def replay(old, personas, base, near, say):
     """Build every task of parsed JSON anew from its raw answer; return (tasks, the number that could not be built)."""
     tasks, outputs, lost = [], set(), 0
@@ -1362,9 +1276,7 @@ def replay(old, personas, base, near, say):
             lost += 1
             continue
         role = str(stored.get("desc", "")).removeprefix("generated: ")
-        persona = next(
-            (p for p in personas if p["id"] == name), {"id": name, "name": stored.get("persona") or name, "role": role}
-        )
+        persona = next((p for p in personas if p["id"] == name), {"id": name, "name": stored.get("persona") or name, "role": role})
         task = build_task(raw, persona, int(index), base, outputs)
         nearest = near.nearest(task["task"]) if task else None
         if task is None:
@@ -1398,9 +1310,7 @@ def load_personas(path):
     except OSError as error:
         raise SuiteError([f"--personas: {path} can't be read: {error.strerror}"]) from None
     except (ValueError, RecursionError) as error:
-        raise SuiteError(
-            [f"--personas: {path} is not valid {'JSON' if path.lower().endswith('.json') else 'TOML'}: {error}"]
-        ) from None
+        raise SuiteError([f"--personas: {path} is not valid {'JSON' if path.lower().endswith('.json') else 'TOML'}: {error}"]) from None
     found = data.get("personas") if isinstance(data, dict) else data
     if not isinstance(found, list) or not found:
         raise SuiteError([f"--personas: {path} must hold a list named personas, each with {', '.join(PERSONA_KEYS)}"])
@@ -1414,8 +1324,7 @@ def load_personas(path):
             value = persona.get(key)
             if not isinstance(value, str) or not value.strip():
                 faults.append(
-                    f"{where}: {key} "
-                    + ("is missing" if key not in persona else f"must be a text that is not empty, not {value!r}")
+                    f"{where}: {key} " + ("is missing" if key not in persona else f"must be a text that is not empty, not {value!r}")
                 )
         id = persona.get("id")
         if isinstance(id, str) and id.strip():
@@ -1447,50 +1356,31 @@ def parse_args(argv):
         epilog="exit status: 0 all tasks made, 1 fewer than asked or the backend failed, 2 wrong usage or bad data, 130 interrupted",
     )
     parser.add_argument("--count", type=positive(int), default=1, metavar="N", help="tasks per persona (default 1)")
-    parser.add_argument(
-        "--out", default=GENERATED_FILE, metavar="FILE", help=f"file to write (default {GENERATED_FILE})"
-    )
+    parser.add_argument("--out", default=GENERATED_FILE, metavar="FILE", help=f"file to write (default {GENERATED_FILE})")
     parser.add_argument("--dry-run", action="store_true", help="preview only: nothing is written anywhere")
     parser.add_argument("--json", action="store_true", help="print the tasks as JSON on stdout")
     parser.add_argument(
-        "--backend",
-        choices=BACKENDS,
-        default="auto",
-        help="who answers (default auto: the first of the others that works)",
+        "--backend", choices=BACKENDS, default="auto", help="who answers (default auto: the first of the others that works)"
     )
     parser.add_argument(
-        "--model",
-        metavar="M",
-        help=f"Ollama model (default $OLLAMA_MODEL, else {DEFAULT_MODEL}, else the first that can chat)",
+        "--model", metavar="M", help=f"Ollama model (default $OLLAMA_MODEL, else {DEFAULT_MODEL}, else the first that can chat)"
     )
     parser.add_argument("--host", metavar="URL", help=f"Ollama server (default $OLLAMA_HOST, else {DEFAULT_HOST})")
     parser.add_argument(
-        "--timeout",
-        type=positive(float),
-        default=300.0,
-        metavar="S",
-        help="seconds that one answer may take (default 300)",
+        "--timeout", type=positive(float), default=300.0, metavar="S", help="seconds that one answer may take (default 300)"
     )
     parser.add_argument(
-        "--tinytroupe-config",
-        metavar="FILE",
-        help="configuration of TinyTroupe's own to use (default ./config.ini if it is one)",
+        "--tinytroupe-config", metavar="FILE", help="configuration of TinyTroupe's own to use (default ./config.ini if it is one)"
     )
     parser.add_argument("--only", metavar="IDS", help="only these personas, by id, separated by commas")
     parser.add_argument("--personas", metavar="FILE", help="your own personas, as TOML or JSON, instead of the eight")
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of every choice and model call (default 0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every choice and model call (default 0)")
     parser.add_argument("--base", default=BASE, metavar="DIR", help=f"folder that the tasks save to (default {BASE})")
-    parser.add_argument(
-        "--jobs", type=positive(int), default=4, metavar="N", help="personas asked side by side (default 4)"
-    )
+    parser.add_argument("--jobs", type=positive(int), default=4, metavar="N", help="personas asked side by side (default 4)")
     parser.add_argument("--append", action="store_true", help="keep the tasks that FILE has and number on")
     parser.add_argument("--resume", action="store_true", help="go on from what an interrupted run left")
     parser.add_argument(
-        "--replay",
-        metavar="OLD",
-        help="build the tasks of OLD anew from their raw answers, with today's rules and no model",
+        "--replay", metavar="OLD", help="build the tasks of OLD anew from their raw answers, with today's rules and no model"
     )
     parser.add_argument("--list-personas", action="store_true", help="list the personas and stop")
     args = parser.parse_args(argv)
@@ -1512,9 +1402,7 @@ def select_personas(args):
     known = {p["id"]: p for p in personas}
     unknown = [id for id in wanted if id not in known]
     if unknown or not wanted:
-        raise SuiteError(
-            [f"--only: no persona {', '.join(map(repr, unknown)) or 'named'}; there are {', '.join(known)}"]
-        )
+        raise SuiteError([f"--only: no persona {', '.join(map(repr, unknown)) or 'named'}; there are {', '.join(known)}"])
     return [known[id] for id in dict.fromkeys(wanted)]
 
 
@@ -1578,9 +1466,7 @@ def _generated(args, personas):
     }
     chain = open_chain(args.backend, options, say)
     first = next(link["backend"] for link in chain if link["backend"])
-    say(
-        f"backend {first['name']}, model {first['model'] or 'none'}, server {first['server'] or 'none'}, seed {args.seed}"
-    )
+    say(f"backend {first['name']}, model {first['model'] or 'none'}, server {first['server'] or 'none'}, seed {args.seed}")
     if first.get("note"):
         say(first["note"])
     if first["name"] == "builtin":
@@ -1626,9 +1512,7 @@ def _generated(args, personas):
             )
     except KeyboardInterrupt:
         keep(now=True)
-        saved = (
-            f"; they are in {partial}, --resume goes on from there" if not args.dry_run and (done or existing) else ""
-        )
+        saved = f"; they are in {partial}, --resume goes on from there" if not args.dry_run and (done or existing) else ""
         say(f"interrupted: {len(done)} of {asked} tasks made{saved}")
         return 130
     except BaseException:
@@ -1658,18 +1542,14 @@ def _progress(args, backend, asked):
     if backend["name"] == "builtin":
         yield lambda persona, index, task: None
     elif not sys.stderr.isatty():
-        yield lambda persona, index, task: say(
-            f"{persona['id']}_{index}: {_shown(_topic(task['task'])) if task else 'no task'}"
-        )
+        yield lambda persona, index, task: say(f"{persona['id']}_{index}: {_shown(_topic(task['task'])) if task else 'no task'}")
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console_for(sys.stderr), transient=True) as progress:
             bar = progress.add_task("asking", total=asked)
-            yield lambda persona, index, task: progress.update(
-                bar, advance=1, description=f"{persona['name']} ({persona['id']}_{index})"
-            )
+            yield lambda persona, index, task: progress.update(bar, advance=1, description=f"{persona['name']} ({persona['id']}_{index})")
 
 
 def _finish(args, kept, made, asked, near, seconds):
@@ -1682,9 +1562,7 @@ def _finish(args, kept, made, asked, near, seconds):
         table = Table("id", "persona", "task", "criteria")
         for task in made:
             sections = task["criteria_specs"][0]
-            criteria = f"{sections['type']}({sections['n']})" + (
-                f" from {task['count_from']!r}" if task["count_from"] else ""
-            )
+            criteria = f"{sections['type']}({sections['n']})" + (f" from {task['count_from']!r}" if task["count_from"] else "")
             table.add_row(*map(Text, (task["id"], task["persona"], task["task"], criteria)))
         console.print(table)
     exact = sum(task["criteria_specs"][0]["type"] == "exact_sections" for task in made)

@@ -106,7 +106,7 @@ def run(folder, packages, *args, server=None, files=(), command=("tinytroupe_tas
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=240,
+        timeout=60,
     )
     ended = time.monotonic()
     out = where.cwd / "generated_tasks.json"
