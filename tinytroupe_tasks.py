@@ -39,6 +39,7 @@ from eval_suite import (
     console_for,
     content_words,
     positive,
+    prove,
     read_json,
     similarity,
     write_whole,
@@ -220,7 +221,7 @@ BANK = {
         "open-core licence choices",
         "first sales hire timing",
         "SOC 2 preparation for tiny teams",
-        "seat versus usage pricing",
+        "annual contract discounts",
         "developer community launches",
         "design partner contracts",
         "self-serve trial conversion",
@@ -1152,7 +1153,8 @@ def ask_for_task(chain, persona, index, taken, accept, say):
             say(f"{persona['id']}_{index}: no usable task from {link['name']} ({refused}); the next backend is asked")
         except BackendError as error:
             reasons.append(f"{link['name']}: {error}")
-            link["failures"] += 1
+            # That the bank has no more for one persona says nothing about the next.
+            link["failures"] += link["name"] != "builtin"
             if link["ended"] is None and (error.ends or link["failures"] >= FAILURES_IN_A_ROW):
                 link["ended"] = str(error)
                 say(f"{link['name']}: not asked again in this run: {error}")
@@ -1260,9 +1262,22 @@ def _shown(text):
 
 
 def save(tasks, path, base=BASE):
-    """Write tasks as JSON, whole or not at all; raises SuiteError where load_generated_suite would refuse them."""
-    check_generated(tasks, str(path), base)
+    """Write tasks as JSON, whole or not at all; raises SuiteError where they would not load or their criteria can't be met."""
+    check_whole(tasks, path, base)
     write_whole(path, as_json(tasks))
+
+
+def check_whole(tasks, path, base):
+    """Raise SuiteError where load_generated_suite would refuse the tasks, or where no report could pass their criteria."""
+    check_generated(tasks, str(path), base)
+    flags = {}
+    for task in tasks:  # many tasks share their criteria, and one proof is enough for them
+        specs = json.dumps(task["criteria_specs"])
+        if specs not in flags:
+            flags[specs] = prove(task["criteria_specs"])[2]
+    faults = [f"{path}: {task['id']}: {flag}" for task in tasks for flag in flags[json.dumps(task["criteria_specs"])]]
+    if faults:
+        raise SuiteError(faults)
 
 
 def replay(old, personas, base, near, say):
@@ -1575,7 +1590,7 @@ def _finish(args, kept, made, asked, near, seconds):
     if not made:
         say(f"no task was made, so {args.out} is left as it was")
     elif args.dry_run:
-        check_generated([*kept, *made], args.out, args.base)
+        check_whole([*kept, *made], args.out, args.base)
         say("dry run: nothing was written")
     else:
         try:

@@ -161,10 +161,7 @@ FAULTY = {
     "objects nested without end": (b'{"a":' * 200_000, ["nested|JSON"]),
     "a number without end": (b"[" + b"9" * 20_000 + b"]", ["JSON"]),
     "a key twice": (json.dumps([task()]).replace('"desc"', '"id"').encode(), ["'id'.*twice"]),
-    "a key twice in a criterion": (
-        json.dumps([task()]).replace('"n": 5', '"n": 5, "n": 4').encode(),
-        ["'n'.*twice"],
-    ),
+    "a key twice in a criterion": (json.dumps([task()]).replace('"n": 5', '"n": 5, "n": 4').encode(), ["'n'.*twice"]),
     # The task and its keys
     "a task that is a string": (["x"], ["task 1.*object"]),
     "a task that is null": ([task(1), None], ["task 2.*object"]),
@@ -262,25 +259,18 @@ def test_faults_of_many_tasks_are_all_told_at_once(tmp_path):
     assert len(expected) > 100
     path = written(tmp_path, mixed)
     faults = faults_of(path)
-    told = {
-        number: [f for f in faults if re.match(rf"{re.escape(str(path))}: task {number}\b", f)]
-        for number, _ in expected
-    }
+    told = {number: [f for f in faults if re.match(rf"{re.escape(str(path))}: task {number}\b", f)] for number, _ in expected}
     assert sum(map(len, told.values())) == len(faults), "a good task was blamed"
     for number, pattern in expected:
         assert any(re.search(pattern, fault) for fault in told[number]), (pattern, told[number])
 
 
 def test_several_faults_of_one_task_are_all_told(tmp_path):
-    wrong = task(
-        id="T_A", desc=3, task=ABSENT, output="/x.md", persona="", **specs({"type": "min_bytes"}, {"type": "y"})
-    )
+    wrong = task(id="T_A", desc=3, task=ABSENT, output="/x.md", persona="", **specs({"type": "min_bytes"}, {"type": "y"}))
     faults = faults_of(written(tmp_path, [wrong]))
     assert len(faults) == 7
     for key in ("id", "desc", "task", "output", "persona", "criteria_specs[1]", "criteria_specs[2]"):
-        assert any(re.search(rf"\(T_A\): {re.escape(key)}\b|\(T_A\): {re.escape(key)}:", fault) for fault in faults), (
-            key
-        )
+        assert any(re.search(rf"\(T_A\): {re.escape(key)}\b|\(T_A\): {re.escape(key)}:", fault) for fault in faults), key
 
 
 UNREADABLE = {
@@ -342,9 +332,7 @@ def test_the_base_is_replaced_everywhere(tmp_path, home, base, output):
     moved = [*load_generated_suite(written(tmp_path, [task()]), base=base), *fixed_suite(base)]
     assert moved[0]["output"] == output
     for one in moved:
-        assert os.path.dirname(os.path.realpath(os.path.expanduser(one["output"]))) == os.path.realpath(
-            os.path.expanduser(base)
-        )
+        assert os.path.dirname(os.path.realpath(os.path.expanduser(one["output"]))) == os.path.realpath(os.path.expanduser(base))
         assert one["task"].endswith(f"save to {one['output']}")
         assert base == BASE or base == BASE + "/" or BASE not in one["task"]
 
@@ -364,11 +352,7 @@ def test_what_leaves_the_default_folder_leaves_any_other(tmp_path):
 
 def test_moving_brings_no_two_tasks_together_unseen(tmp_path):
     base = f"{tmp_path}/reports"
-    data = [
-        task(1, output=f"{BASE}/x.md"),
-        task(2, output=f"{base}/X.md"),
-        task(3, output=f"{base}/eval-context-window.md"),
-    ]
+    data = [task(1, output=f"{BASE}/x.md"), task(2, output=f"{base}/X.md"), task(3, output=f"{base}/eval-context-window.md")]
     faults = faults_of(written(tmp_path, data), base=base)
     assert len(faults) == 2
     assert "task 2" in faults[0] and "task 1" in faults[0] and "T_D" in faults[1]
@@ -404,11 +388,7 @@ def test_two_names_of_one_file_are_one_output(tmp_path, monkeypatch):
     base = tmp_path / BASE.removeprefix("~/")
     base.mkdir(parents=True)
     (base / "self").symlink_to(base)
-    data = [
-        task(1),
-        task(2, output=f"{BASE}/self/eval-k8s-1.md"),
-        task(3, output=f"{BASE}/self/eval-cost-management.md"),
-    ]
+    data = [task(1), task(2, output=f"{BASE}/self/eval-k8s-1.md"), task(3, output=f"{BASE}/self/eval-cost-management.md")]
     faults = faults_of(written(tmp_path, data))
     assert len(faults) == 2 and "task 2" in faults[0] and "T_B" in faults[1]
 
@@ -453,9 +433,7 @@ def test_a_criterion_that_a_user_adds_is_loaded_like_any_other(tmp_path, monkeyp
     monkeypatch.setitem(CRITERIA, "mentions", mentions)
     (loaded,) = load_generated_suite(written(tmp_path, [task(criteria_specs=asked)]))
     assert loaded["criteria"][0]("the cost of it") == (True, "1 times 'cost'")
-    faults = faults_of(
-        written(tmp_path, [task(criteria_specs=[{"type": "mentions"}, {"type": "mentions", "word": 3}, *asked])])
-    )
+    faults = faults_of(written(tmp_path, [task(criteria_specs=[{"type": "mentions"}, {"type": "mentions", "word": 3}, *asked])]))
     assert len(faults) == 2
     assert "criteria_specs[0]" in faults[0] and "word" in faults[0]
     assert "criteria_specs[1]" in faults[1] and "not 3" in faults[1]
@@ -469,11 +447,7 @@ def test_a_criterion_that_a_user_adds_is_loaded_like_any_other(tmp_path, monkeyp
 ANY_TEXT = st.text(max_size=20) | st.text(st.sampled_from("\ud800\udcff\0\n\x1b/~.T_A 1"), max_size=20)
 NAMES = st.sampled_from([*task(), *CRITERIA, "type", "n", BASE, f"{BASE}/x.md", "T_A", "~", "..", "P_1", ""]) | ANY_TEXT
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | NAMES
-ANY_JSON = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=6),
-    max_leaves=20,
-)
+ANY_JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=6), max_leaves=20)
 CHANGES = st.dictionaries(st.sampled_from(list(task())), ANY_JSON, max_size=2)
 OUTPUTS = ANY_TEXT.map(lambda name: f"{BASE}/{name}")
 THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -501,9 +475,7 @@ def test_any_json_loads_or_is_a_suite_error(home, data):
     loads_or_tells(written(home, data))
 
 
-@given(
-    data=st.lists(st.builds(lambda n, changes: task(n, **changes), st.integers(1, 9), CHANGES), min_size=1, max_size=4)
-)
+@given(data=st.lists(st.builds(lambda n, changes: task(n, **changes), st.integers(1, 9), CHANGES), min_size=1, max_size=4))
 @THOROUGH
 def test_any_change_to_good_tasks_loads_or_is_a_suite_error(home, data):
     loads_or_tells(written(home, data))
@@ -533,14 +505,7 @@ def test_bad_data_ends_the_command_before_anything_ran(tmp_path):
     path = written(tmp_path, data)
     touch = f"{sys.executable} -c \"open('started', 'w')\""
     command = [sys.executable, SCRIPT, "--agent", touch, "--generated", path, "--json", tmp_path / "R.json"]
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=20,
-        env={"HOME": str(tmp_path), "PATH": os.defpath},
-    )
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=20, env={"HOME": str(tmp_path), "PATH": os.defpath})
     assert (ran.returncode, ran.stdout) == (2, "")
     faults = faults_of(path)
     assert len(faults) > 7

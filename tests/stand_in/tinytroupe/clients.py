@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import time
+from contextlib import suppress
 from urllib.request import Request, urlopen
 
 from tinytroupe import config_manager
@@ -33,7 +34,7 @@ class OpenAIClient:
             time.sleep(wait)  # before the request
             if self.key == "OPENAI_API_KEY" and (url := os.getenv("OPENAI_BASE_URL")):
                 body = json.dumps({"model": config_manager["model"], "messages": current_messages})
-                with urlopen(Request(f"{url}/chat/completions", body.encode())) as reply:
+                with suppress(OSError), urlopen(Request(f"{url}/chat/completions", body.encode())) as reply:
                     return json.load(reply)["choices"][0]["message"]
             problem = f"No answer from {self.base_url}/chat/completions"
             logging.getLogger("tinytroupe").error(problem)
