@@ -1678,9 +1678,9 @@ WITNESSES: dict = {
     "min_sections": (lambda plan, n: {"sections": max(plan["sections"], n)}, lambda plan, n: {"sections": n - 1}),
     "min_bytes": (lambda plan, n: {"bytes": max(plan["bytes"], n)}, lambda plan, n: {"bytes": 0, "most_bytes": n - 1}),
     "min_lines": (lambda plan, n: {"lines": max(plan["lines"], n)}, lambda plan, n: {"lines": 0, "most_lines": n - 1}),
-    "no_placeholders": (lambda plan: {}, lambda plan: {"tail": ("TODO: add the numbers.",)}),
+    "no_placeholders": (lambda plan: {}, lambda plan: {"tail": (*plan["tail"], "TODO: add the numbers.")}),
     "has_impl_notes": (lambda plan: {}, lambda plan: {"example": False}),
-    "no_file_path_refs": (lambda plan: {}, lambda plan: {"tail": ("This report has been saved to ~/reports/report.md.",)}),
+    "no_file_path_refs": (lambda plan: {}, lambda plan: {"tail": (*plan["tail"], "This report has been saved to ~/reports/report.md.")}),
 }
 
 NULL_AGENTS = {
@@ -1707,8 +1707,9 @@ def draw_report(plan):
         lines += [f"## Finding {chr(65 + number % 26)}{number // 26 or ''}", "Measured."]
     if plan["most_lines"] is not None and len(lines) + len(tail) > plan["most_lines"]:
         lines = [line for line in lines if line != "Measured."]
-    while len(lines) + len(tail) < plan["lines"]:
-        lines.append("Costs fell.")
+    # Where bytes are scarce, blank lines are lines too.
+    filler = "Costs fell." if plan["most_bytes"] is None else ""
+    lines[2:2] = [filler] * max(0, plan["lines"] - len(lines) - len(tail))
     size = len("\n".join(lines + tail).encode()) + 1
     if plan["most_bytes"] is None:
         # Growing one line leaves the number of lines as it is.
@@ -1735,7 +1736,8 @@ def prove(specs):
     if plan["bytes"] > LARGEST_WITNESS or plan["lines"] * 12 > LARGEST_WITNESS or plan["sections"] * 20 > LARGEST_WITNESS:
         return None, [], [f"no witness: the criteria ask for more than {LARGEST_WITNESS:,} bytes"]
     witness = draw_report(plan)
-    missed = [f"{check.__name__} ({detail})" for check in checks for passed, detail in [check(witness)] if not passed]
+    proved = [check for spec, check in zip(specs, checks, strict=True) if spec["type"] in WITNESSES]
+    missed = [f"{check.__name__} ({detail})" for check in proved for passed, detail in [check(witness)] if not passed]
     if missed:
         return None, [], [f"no witness passes all criteria; it misses {'; '.join(missed)}"]
     rows = []
@@ -1743,15 +1745,12 @@ def prove(specs):
         proof = "unproved"
         if spec["type"] in WITNESSES:
             mutant = draw_report(plan | WITNESSES[spec["type"]][1](plan, **given))
-            failed = [other.__name__ for other in checks if not other(mutant)[0]]
+            failed = [other.__name__ for other in proved if not other(mutant)[0]]
             others = [name for name in failed if name != check.__name__]
-            proof = (
-                "proved"
-                if failed == [check.__name__]
-                else "checks nothing: its mutant passes"
-                if check.__name__ not in failed
-                else f"fails only together with {', '.join(others)}"
-            )
+            if check.__name__ not in failed:
+                proof = "checks nothing: its mutant passes"
+            else:
+                proof = f"fails only together with {', '.join(others)}" if others else "proved"
         if proof not in ("proved", "unproved"):
             flags.append(f"{check.__name__} {proof}")
         rows.append({"name": check.__name__, "proof": proof})
@@ -2485,8 +2484,18 @@ def positive(kind):
     return convert
 
 
+def help_formatter(prog):
+    """Return argparse's formatter with a width of its own, for looking it up makes argparse import what is slow to import."""
+    try:
+        width = os.get_terminal_size().columns
+    except OSError:
+        width = 100
+    return argparse.HelpFormatter(prog, width=width - 2)
+
+
 def parse_args(argv):
     parser = argparse.ArgumentParser(
+        formatter_class=help_formatter,
         prog="eval_suite.py",
         description="Score an AI agent on a suite of research tasks, and judge the reports it writes.",
         epilog="exit status: 0 all passed, 1 something failed, 2 wrong usage or bad data, 130 interrupted; --compare: 0 KEEP, "

@@ -38,6 +38,7 @@ from eval_suite import (
     check_generated,
     console_for,
     content_words,
+    help_formatter,
     positive,
     prove,
     read_json,
@@ -1366,6 +1367,7 @@ PARTIAL_EVERY = 1.0  # seconds between two writes of the unfinished tasks, more 
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(
+        formatter_class=help_formatter,
         prog="tinytroupe_tasks.py",
         description="Ask eight professional personas for research tasks and write them as a checked eval suite.",
         epilog="exit status: 0 all tasks made, 1 fewer than asked or the backend failed, 2 wrong usage or bad data, 130 interrupted",

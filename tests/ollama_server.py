@@ -76,16 +76,7 @@ class OllamaServer(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(
-        self,
-        models=("llama3.2",),
-        answers=None,
-        delay=0.0,
-        slots=4,
-        version="0.12.0",
-        prefix="",
-        host="127.0.0.1",
-        key=None,
-        port=0,
+        self, models=("llama3.2",), answers=None, delay=0.0, slots=4, version="0.12.0", prefix="", host="127.0.0.1", key=None, port=0
     ):
         self.models = [describe(model) for model in models]
         self.answers = answers
@@ -286,14 +277,7 @@ class Handler(BaseHTTPRequestHandler):
     def send_json(self, value, status=200, **extra):
         self.send(status, json.dumps(value, ensure_ascii=False).encode(), **extra)
 
-    def send(
-        self,
-        status,
-        data,
-        kind="application/json; charset=utf-8",
-        headers=(),
-        cut=False,
-    ):
+    def send(self, status, data, kind="application/json; charset=utf-8", headers=(), cut=False):
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": len(data), **dict(headers)}
         for name, value in headers.items():

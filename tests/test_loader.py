@@ -297,9 +297,9 @@ def test_a_long_value_is_quoted_in_part_only(tmp_path):
 def test_no_depth_of_nesting_gets_past_the_loader(tmp_path):
     """Shallow enough to be parsed, too deep to be quoted: a band of a few levels, which moves with the caller's depth."""
     limit = sys.getrecursionlimit()
-    for depth in [*range(limit - 250, limit + 10), 5 * limit, 50 * limit]:
+    for depth in [*range(limit - 150, limit + 10), 5 * limit, 50 * limit]:
         deep = "[" * depth + "]" * depth
-        for key in ("id", "criteria_specs", "zz"):
+        for key in ("id", "criteria_specs"):
             text = json.dumps([task(**{key: "DEEP"})]).replace('"DEEP"', deep)
             try:
                 load_generated_suite(written(tmp_path, text.encode()))
@@ -450,7 +450,7 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | NAMES
 ANY_JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=6), max_leaves=20)
 CHANGES = st.dictionaries(st.sampled_from(list(task())), ANY_JSON, max_size=2)
 OUTPUTS = ANY_TEXT.map(lambda name: f"{BASE}/{name}")
-THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def loads_or_tells(path):
