@@ -139,7 +139,7 @@ def parse_report(content):
     headers: list = []
     kind, level, depth, in_code = "text", 0, 0, False
     column: object = None
-    lead_start: object = None
+    lead_start: int | None = None
     lead = ""
 
     def end_block():
@@ -158,12 +158,12 @@ def parse_report(content):
         end_block()
         kind, parts = "text", []
     for event in pyromark.events(source, options=pyromark.Options.ENABLE_TABLES):
-        name, value = (event, "") if type(event) is str else next(iter(event.items()))
+        name, value = (event, "") if isinstance(event, str) else next(iter(event.items()))
         if name == "Text":
             raw = kind == "code" or kind == "html"
             parts.append(value if raw else f"`{value}`" if in_code else value.replace("`", "'"))
         elif name == "Start" or name == "End":
-            tag, data = (value, None) if type(value) is str else next(iter(value.items()))
+            tag, data = (value, {}) if isinstance(value, str) else next(iter(value.items()))
             start = name == "Start"
             if tag in INLINE_TAGS:
                 if tag == "Strong" and start and not parts:
@@ -183,11 +183,11 @@ def parse_report(content):
             if tag == "Item" or tag == "BlockQuote":
                 depth += 1 if start else -1
             elif tag == "List":
-                lists.append(data is not None) if start else lists.pop()
+                lists.append(data is not None and data != {}) if start else lists.pop()
             elif tag in ("Table", "TableHead", "TableRow"):
                 column = None if not start or tag == "Table" else "header" if tag == "TableHead" else -1
                 headers = [] if tag == "Table" else headers
-            elif tag == "TableCell" and start and column != "header":
+            elif tag == "TableCell" and start and isinstance(column, int):
                 column += 1
             elif tag == "TableCell" and column == "header":
                 headers += [] if start else [blocks[-1]["text"] if had_text else ""]
@@ -203,6 +203,8 @@ def parse_report(content):
             tag_name = tag[1].lower() if tag else ""
             if tag_name in CODE_TAGS:
                 in_code = value[1] != "/"
+            elif kind == "heading" and value.startswith("<!--"):
+                pass  # "<!-- omit in toc -->" is no part of the title
             elif tag_name == "br" or tag_name not in HTML_TAGS:
                 parts.append("\n" if tag_name == "br" else value)
         else:  # Html, and SoftBreak, HardBreak and Rule, which carry no text
@@ -235,7 +237,8 @@ def _sections(blocks, bold=False):
 
     With `bold`, a paragraph that is bold from end to end is a heading too.
     """
-    heading, body = None, []
+    heading = None
+    body: list = []
     for block in blocks:
         if block["kind"] == "heading" or bold and block["lead"] and block["lead"] == block["text"]:
             if heading:
@@ -250,8 +253,7 @@ def _sections(blocks, bold=False):
 def _h2_titles(content):
     """Return the titles of the report's sections: the H2 headings at its top level that have a title."""
     blocks = parse_report(content)
-    titles = (re.sub(r"<!--.*?(?:-->|$)", "", b["text"]).replace("`", "") for b in blocks if b["level"] == 2 and b["top"])
-    return [_one_line(title) for title in titles if title.strip()]
+    return [_one_line(b["text"].replace("`", "")) for b in blocks if b["level"] == 2 and b["top"]]
 
 
 def _masked(text):
@@ -260,8 +262,8 @@ def _masked(text):
 
 
 def _one_line(text, width=70):
-    """Fold white space and cut to `width` characters, for use as evidence in a detail."""
-    text = " ".join(text.split())
+    """Fold white space, drop what would command a terminal, and cut to `width` characters."""
+    text = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
@@ -333,6 +335,11 @@ def _criterion(name, check):
     """Give a check the name that tables and reports show."""
     check.__name__ = check.__qualname__ = name
     return check
+
+
+def check_name(check):
+    """Return the name of a check for tables and reports; a user's own may have none."""
+    return getattr(check, "__name__", None) or type(check).__name__
 
 
 def _whole(n):
@@ -1521,19 +1528,19 @@ class SuiteError(ValueError):
 def criteria_from_specs(specs):
     """Turn JSON specs (a list of {"type": ..., further arguments}) into checks; raises SuiteError naming each fault."""
     if not isinstance(specs, list) or not specs:
-        raise SuiteError([f"must be a list of at least one criterion, not {specs!r}"])
+        raise SuiteError([f"must be a list of at least one criterion, not {_one_line(repr(specs))}"])
     checks, faults = [], []
     for number, spec in enumerate(specs):
         kind = spec.get("type") if isinstance(spec, dict) else None
         if not isinstance(kind, str):
-            faults.append(f"[{number}]: must be an object with a type, not {spec!r}")
+            faults.append(f"[{number}]: must be an object with a type, not {_one_line(repr(spec))}")
         elif kind not in CRITERIA:
-            faults.append(f"[{number}]: unknown type {kind!r}; known: {', '.join(CRITERIA)}")
+            faults.append(f"[{number}]: unknown type {_one_line(repr(kind))}; known: {', '.join(CRITERIA)}")
         else:
             try:
                 checks.append(CRITERIA[kind](**{k: v for k, v in spec.items() if k != "type"}))
             except (TypeError, ValueError) as error:
-                faults.append(f"[{number}]: {kind}: {error}")
+                faults.append(f"[{number}]: {kind}: {_one_line(str(error), 200)}")
     if faults:
         raise SuiteError(faults)
     return checks
@@ -1578,7 +1585,7 @@ def read_json(path):
         return dict(pairs)
 
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open(os.path.expanduser(path), encoding="utf-8-sig") as file:
             return json.load(file, object_pairs_hook=no_repeats)
     except FileNotFoundError:
         raise SuiteError([f"{path}: no such file; `python tinytroupe_tasks.py` writes {GENERATED_FILE}"]) from None
@@ -1618,8 +1625,9 @@ def check_generated(data, name, base=BASE):
                 faults.append(f"{where}: {key} must be a string, not {_one_line(repr(value))}")
             elif not value.strip() and key not in MAY_BE_EMPTY:
                 faults.append(f"{where}: {key} is empty")
-            elif "\0" in value and key != "raw_response":
-                faults.append(f"{where}: {key} has a NUL character in it")
+            elif key != "raw_response" and (bad := re.search(r"[\0\ud800-\udfff]", value)):
+                what = "a NUL character" if bad[0] == "\0" else "half a character (a lone surrogate)"
+                faults.append(f"{where}: {key} has {what} in it")
         if "criteria_specs" not in task:
             faults.append(f"{where}: criteria_specs is missing")
         else:
@@ -1633,7 +1641,7 @@ def check_generated(data, name, base=BASE):
             if id.casefold() in ids:
                 faults.append(f"{where}: id is taken by {ids[id.casefold()]}")
             ids.setdefault(id.casefold(), f"task {number + 1}")
-        if isinstance(task.get("output"), str) and task["output"].strip() and "\0" not in task["output"]:
+        if isinstance(task.get("output"), str) and task["output"].strip() and not re.search(r"[\0\ud800-\udfff]", task["output"]):
             task = _moved(task, base)
             place = _resolved(task["output"])
             if not place.startswith(_resolved(base).rstrip(os.sep) + os.sep):
@@ -1669,7 +1677,7 @@ LARGEST_WITNESS = 1_000_000  # bytes; a criterion that asks for more can't be me
 
 # A report is drawn from a plan: how many sections, at least (or at most) how many bytes and lines, whether
 # it holds an example, and lines at its end.
-PLAN = {"sections": 0, "bytes": 0, "lines": 0, "most_bytes": None, "most_lines": None, "example": True, "tail": ()}
+PLAN: dict = {"sections": 0, "bytes": 0, "lines": 0, "most_bytes": None, "most_lines": None, "example": True, "tail": ()}
 
 # Criterion type -> (what a plan needs to meet the criterion, what in the plan makes it fail), as functions
 # of the plan and the spec's arguments that return the changed keys. A type without an entry is "unproved".
@@ -1736,24 +1744,25 @@ def prove(specs):
     if plan["bytes"] > LARGEST_WITNESS or plan["lines"] * 12 > LARGEST_WITNESS or plan["sections"] * 20 > LARGEST_WITNESS:
         return None, [], [f"no witness: the criteria ask for more than {LARGEST_WITNESS:,} bytes"]
     witness = draw_report(plan)
-    proved = [check for spec, check in zip(specs, checks, strict=True) if spec["type"] in WITNESSES]
-    missed = [f"{check.__name__} ({detail})" for check in proved for passed, detail in [check(witness)] if not passed]
+    known = [number for number, spec in enumerate(specs) if spec["type"] in WITNESSES]
+    missed = [f"{check_name(checks[k])} ({checks[k](witness)[1]})" for k in known if not checks[k](witness)[0]]
     if missed:
         return None, [], [f"no witness passes all criteria; it misses {'; '.join(missed)}"]
     rows = []
-    for spec, given, check in zip(specs, arguments, checks, strict=True):
+    for number, (spec, given, check) in enumerate(zip(specs, arguments, checks, strict=True)):
         proof = "unproved"
-        if spec["type"] in WITNESSES:
+        if number in known:
             mutant = draw_report(plan | WITNESSES[spec["type"]][1](plan, **given))
-            failed = [other.__name__ for other in proved if not other(mutant)[0]]
-            others = [name for name in failed if name != check.__name__]
-            if check.__name__ not in failed:
+            failed = [k for k in known if not checks[k](mutant)[0]]
+            if number not in failed:
                 proof = "checks nothing: its mutant passes"
+            elif failed != [number]:
+                proof = f"fails only together with {', '.join(check_name(checks[k]) for k in failed if k != number)}"
             else:
-                proof = f"fails only together with {', '.join(others)}" if others else "proved"
+                proof = "proved"
         if proof not in ("proved", "unproved"):
-            flags.append(f"{check.__name__} {proof}")
-        rows.append({"name": check.__name__, "proof": proof})
+            flags.append(f"{check_name(check)} {proof}")
+        rows.append({"name": check_name(check), "proof": proof})
     return witness, rows, flags
 
 
@@ -1764,7 +1773,7 @@ def audit_task(task, fixed=SUITE):
     passed_by: dict = {row["name"]: 0 for row in rows}
     for name, write in NULL_AGENTS.items() if witness else ():
         report = write(task, witness)
-        passed = [check.__name__ for check in task["criteria"] if check(report)[0]]
+        passed = [check_name(check) for check in task["criteria"] if check(report)[0]]
         floors[name] = len(passed) / len(task["criteria"])
         for criterion in passed:
             passed_by[criterion] += 1
@@ -1833,8 +1842,8 @@ def check_task(task, seconds=0.0, exit_status=None):
         try:
             passed, detail = check(content)
         except Exception as error:  # a user's own criterion; a broken judge is no verdict
-            return _result(task, [], f"criterion {check.__name__} raised {type(error).__name__}: {error}", seconds, exit_status)
-        rows.append({"name": check.__name__, "passed": bool(passed), "detail": str(detail)})
+            return _result(task, [], f"criterion {check_name(check)} raised {type(error).__name__}: {error}", seconds, exit_status)
+        rows.append({"name": check_name(check), "passed": bool(passed), "detail": str(detail)})
     return _result(task, rows, None, seconds, exit_status)
 
 
@@ -1849,7 +1858,7 @@ def _result(task, rows, error, seconds, exit_status):
         "score": 0.0 if error else passed / len(rows),
         "seconds": round(seconds, 3),
         "exit_status": exit_status,
-        "error": error,
+        "error": _one_line(error, 1000) if error else None,
         "criteria": rows,
         "fingerprint": task_fingerprint(task),
     }
@@ -1860,7 +1869,7 @@ def task_fingerprint(task):
     import hashlib
 
     text = task["task"].replace(task["output"], os.path.basename(task["output"]))
-    names = [check.__name__ for check in task["criteria"]]
+    names = [check_name(check) for check in task["criteria"]]
     return hashlib.sha256(json.dumps([text, names]).encode()).hexdigest()[:16]
 
 
@@ -1874,6 +1883,9 @@ def agent_words(agent, task):
 
     values = {"{task}": task["task"], "{output}": os.path.expanduser(task["output"])}
     words = shlex.split(agent)
+    if not words or re.search(r"\{(?:task|output)\}", words[0]):
+        raise ValueError("the first word must name a program; {task} and {output} may stand in later words only")
+    words[0] = os.path.expanduser(words[0])
     filled = [re.sub(r"\{(?:task|output)\}", lambda found: values[found[0]], word) for word in words]
     return filled if any("{task}" in word for word in words) else [*filled, task["task"]]
 
@@ -1897,7 +1909,7 @@ def run_task(task, agent, timeout=900.0, capture=False, log_dir=None, running=No
         return _result(task, [], error, time.monotonic() - start, exit_status)
 
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         os.makedirs(log_dir, exist_ok=True)
         before = _mark(path)
         log = open(os.path.join(log_dir, f"{task['id']}.log"), "wb")
@@ -1925,11 +1937,16 @@ def run_task(task, agent, timeout=900.0, capture=False, log_dir=None, running=No
         finally:
             if running is not None:
                 running.discard(process)
+        if getattr(process, "ended", False):
+            return failed("interrupted", exit_status)
         if capture:
             printed.seek(0)
             text = printed.read()
-            if text.strip():
-                write_whole(path, text)
+            try:
+                if text.strip():
+                    write_whole(path, text)
+            except OSError as error:
+                return failed(f"the report can't be written to {path}: {error.strerror}", exit_status)
     seconds = time.monotonic() - start
     if _mark(path, set_back=False) == before:
         shown = f"exit status {exit_status}, " if exit_status else ""
@@ -1971,6 +1988,7 @@ def end_process(process):
         except (ProcessLookupError, PermissionError):
             pass
 
+    process.ended = True  # so that what it printed so far is not taken for its report
     send("SIGTERM", process.terminate)
     try:
         process.wait(KILL_GRACE)
@@ -2044,7 +2062,10 @@ def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir
         while not all(future.done() for future in futures):
             for ending in [threading.Thread(target=end_process, args=(process,)) for process in list(running)]:
                 ending.start()
-            concurrent.futures.wait(futures, timeout=0.2)
+            try:
+                concurrent.futures.wait(futures, timeout=0.2)
+            except KeyboardInterrupt:
+                pass  # the agents are being ended already
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     results = [done[number] for number in sorted(done)]
@@ -2274,7 +2295,7 @@ def read_run(path):
         raise SuiteError([f"{path}: holds no results of a run (an object with tasks, as --json writes it)"])
     faults = []
     for number, result in enumerate(tasks):
-        kinds = {"id": str, "group": str, "status": str, "score": (int, float), "fingerprint": str}
+        kinds: dict = {"id": str, "group": str, "status": str, "score": (int, float), "fingerprint": str}
         for key, kind in kinds.items():
             if not isinstance(result, dict) or not isinstance(result.get(key), kind):
                 faults.append(f"{path}: task {number + 1}: {key} is missing or of the wrong type")
@@ -2299,12 +2320,19 @@ def console_for(file):
     return console if console.is_terminal else Console(file=file, highlight=False, width=PIPED_WIDTH)
 
 
+def folding(header):
+    """Return a table column that breaks a long word, such as a path, instead of cutting it off."""
+    from rich.table import Column
+
+    return Column(header, overflow="fold")
+
+
 def results_table(run):
     """Return the rich table of a run: a row a task, with each failed criterion or the error."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("task", "status", "score", "seconds", "exit", "what is wrong", title=None)
+    table = Table(*map(folding, ("task", "status", "score", "seconds", "exit", "what is wrong")))
     for result in run["tasks"]:
         wrong = [result["error"]] if result["error"] else [f"{c['name']}: {c['detail']}" for c in result["criteria"] if not c["passed"]]
         exit_status = "" if result["exit_status"] is None else str(result["exit_status"])
@@ -2327,7 +2355,7 @@ def audit_table(rows):
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("task", "witness", "proved", "floor", "text / exact", "closest fixed", "flags")
+    table = Table(*map(folding, ("task", "witness", "proved", "floor", "text / exact", "closest fixed", "flags")))
     for row in rows:
         proved = sum(c["proof"] == "proved" for c in row["criteria"])
         floor, share = max(row["floors"].items(), key=lambda item: item[1], default=("", 0.0))
@@ -2527,6 +2555,8 @@ def parse_args(argv):
     parser.add_argument("--split-seed", default="0", metavar="S", help="seed that chooses the personas held out (default 0)")
     args = parser.parse_args(argv)
 
+    if not args.base.strip():
+        parser.error("--base is empty; name the folder of the reports")
     args.base = args.base if args.base.startswith("~") else os.path.abspath(args.base)
     alone = [flag for flag in ("fast", "audit", "compare") if getattr(args, flag)]
     if args.agent is not None and alone:
@@ -2567,7 +2597,9 @@ def _check_agent(agent, parser):
         parser.error(f"--agent: {agent!r} can't be split into words: {error}")
     if not words:
         parser.error("--agent is empty; give a command line such as 'my-agent {task}'")
-    if "{" not in words[0] and shutil.which(os.path.expanduser(words[0])) is None:
+    if re.search(r"\{(?:task|output)\}", words[0]):
+        parser.error(f"--agent: the first word, {words[0]!r}, must name a program; a task's text is never run")
+    if shutil.which(os.path.expanduser(words[0])) is None:
         parser.error(f"--agent: there is no program {words[0]!r} on the PATH; give its full path, or install it")
 
 
@@ -2628,7 +2660,7 @@ def main(argv=None):
     args = parse_args(argv)
     try:
         if args.compare:
-            return _show_comparison(compare_runs(*map(read_run, args.compare), args.margin), args)
+            return _show_comparison(compare_runs(read_run(args.compare[0]), read_run(args.compare[1]), args.margin), args)
         tasks = select_tasks(args)
     except SuiteError as error:
         print("\n".join(f"eval_suite.py: {fault}" for fault in error.faults), file=sys.stderr)
@@ -2636,7 +2668,9 @@ def main(argv=None):
     if args.audit:
         return _show_audit([audit_task(task) for task in tasks], args)
     try:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.default_int_handler)
     except ValueError:
         pass  # not in the main thread, where signals are somebody else's
     run = _run_with_progress(tasks, args)

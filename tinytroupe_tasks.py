@@ -12,6 +12,7 @@ and what to do when something fails.
 """
 
 import argparse
+import collections
 import contextlib
 import functools
 import hashlib
@@ -38,6 +39,7 @@ from eval_suite import (
     check_generated,
     console_for,
     content_words,
+    folding,
     help_formatter,
     positive,
     prove,
@@ -327,7 +329,9 @@ def build_prompt(persona, avoid=()):
 
 def _topic(task_text):
     """Return a task's sentence without its order to save."""
-    return re.sub(r"(?i),?\s*(?:and |then )*(?:save|write|store|export)\b[^.]*\S*\.md\S*", "", task_text).strip(" .")
+    verb = r"\b(?:save|write|store|export)\b"
+    order = rf"(?i)[,;]?\s+(?:(?:and|then) )*{verb}(?:(?!{verb})[^.])*\S*\.md\S*"
+    return re.sub(order, "", task_text).strip(" .")
 
 
 # ----------------------------------------------------------------------------------------------
@@ -661,6 +665,7 @@ class TaskIndex:
 # Backends
 # ----------------------------------------------------------------------------------------------
 
+IDLE = 0.2  # seconds without news after which the run looks around
 ATTEMPTS = 3  # answers that a model may give for one task
 FAILURES_IN_A_ROW = 3  # after which a backend is not asked again in this run
 TEMPERATURE = 0.8
@@ -736,7 +741,7 @@ def parse_host(text, source):
     if scheme.lower() not in ("", "http", "https"):
         raise wrong(f"the scheme {scheme!r} is not http or https")
     with contextlib.suppress(ValueError):
-        rest = f"[{IPv6Address(rest.split('%')[0])}]"
+        rest = f"[{IPv6Address(rest.rstrip('/').split('%')[0])}]"
     try:
         parts = urlsplit(f"{scheme.lower() or 'http'}://{rest}")
         host, port = parts.hostname or "", parts.port
@@ -902,7 +907,7 @@ def _call_error(error, url, model=None, timeout=START_CHECK):
 # ----------------------------------------------------------------------------------------------
 
 TINYTROUPE_TOKENS = 1024  # its answers are JSON with several actions and a state of mind
-QUIET_LOGGING = {"LOGLEVEL": "NONE", "LOGLEVEL_CONSOLE": "NONE", "LOGLEVEL_FILE": "NONE"}
+QUIET_LOGGING = {"loglevel": "NONE", "loglevel_console": "NONE", "loglevel_file": "NONE"}  # lower case, as ConfigParser keeps keys
 
 
 class OllamaForTinyTroupe:
@@ -923,9 +928,10 @@ class OllamaForTinyTroupe:
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise BackendError("the time for one answer is over")
-        reply = self.chat(plain, shape, self.seed, TINYTROUPE_TOKENS, left)
+        # Where a server ignores the schema, thinking or a fence may stand around the JSON.
+        reply = _without_thinking(_clean(self.chat(plain, shape, self.seed, TINYTROUPE_TOKENS, left)))
         try:
-            content = json.loads(reply)
+            content = json.loads(re.sub(r"(?s)^[^{]*```\w*\n|\n```[^}]*$", "", reply))
         except ValueError:
             raise BackendError("the model's answer is not the JSON that TinyTroupe asks for") from None
         if not isinstance(content, dict):
@@ -933,8 +939,12 @@ class OllamaForTinyTroupe:
         # TinyTroupe takes any missing or empty state of mind amiss.
         state = content.get("cognitive_state")
         content["cognitive_state"] = state if isinstance(state, dict) else {"goals": "", "context": [], "attention": "", "emotions": ""}
-        actions = content.get("actions") or [content.get("action")]
-        content["actions"] = [{"content": "", "target": ""} | a for a in actions if isinstance(a, dict) and isinstance(a.get("type"), str)]
+        actions = content.get("actions") or content.get("action")
+        content["actions"] = [
+            {**action, "content": action.get("content") or "", "target": action.get("target") or ""}
+            for action in (actions if isinstance(actions, list) else [actions])
+            if isinstance(action, dict) and isinstance(action.get("type"), str)
+        ]
         return {"role": "assistant", "content": content}
 
 
@@ -961,7 +971,10 @@ def start_tinytroupe(settings):
         raise BackendError(f"the installed tinytroupe is the empty placeholder; {GET_TINYTROUPE}", ends=True)
     config, source = _tinytroupe_config(settings["tinytroupe_config"])
     api_type = config.get("OpenAI", "API_TYPE", fallback="openai").lower() if source else "ollama"
-    for name in {"openai": ("OPENAI_API_KEY",), "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_KEY")}.get(api_type, ()):
+    needed = {"openai": ("OPENAI_API_KEY",), "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_KEY"), "ollama": ()}
+    if api_type not in needed:
+        raise BackendError(f"{source} has API_TYPE {api_type!r}; known: {', '.join(needed)}", ends=True)
+    for name in needed[api_type]:
         if not os.environ.get(name):
             raise BackendError(f"{source} uses {api_type}, which needs the variable {name}", ends=True)
     backend = {
@@ -970,22 +983,26 @@ def start_tinytroupe(settings):
         "server": f"as {source} says",
         "note": f"TinyTroupe is configured by {source}" if source else None,
     }
-    chat = None
     if api_type == "ollama":
+        if source:
+            # A file may name the model, and the server by its OpenAI-compatible path.
+            server = re.sub(r"/v1/?$", "", config.get("OpenAI", "BASE_URL", fallback=""))
+            model = config.get("OpenAI", "MODEL", fallback=None)
+            settings = settings | {"model": settings["model"] or model, "host": settings["host"] or server or None}
         ollama = start_ollama(settings)
         backend |= {"model": ollama["model"], "server": ollama["server"], "note": backend["note"] or ollama["note"]}
-        think = {"think": True}
+    think = {"think": True}
 
-        def chat(messages, shape, seed, tokens, timeout):
-            client, url = ollama_client(settings, timeout)
-            return ollama_chat(client, url, backend["model"], think, messages, shape, seed, tokens, timeout)
+    def chat(messages, shape, seed, tokens, timeout):
+        client, url = ollama_client(settings, timeout)
+        return ollama_chat(client, url, backend["model"], think, messages, shape, seed, tokens, settings["timeout"])
 
     try:
         person_type, clients = _import_tinytroupe(config)
     except Exception as error:
-        raise BackendError(f"it can't be imported: {_reason(error)}", ends=True) from None
+        raise BackendError(f"it can't be imported{f' with {source}' if source else ''}: {_reason(error)}", ends=True) from None
     bridge = OllamaForTinyTroupe(chat)
-    if chat:
+    if api_type == "ollama":
         clients.register_client("ollama", bridge)
     clients.force_api_type(api_type)
     # Neither memory episodes, which cost further requests, nor the check that turns an answer like the
@@ -1151,7 +1168,8 @@ def ask_for_task(chain, persona, index, taken, accept, say):
                     reasons.append(f"{link['name']}, attempt {attempt}: {refused}")
             if not backend.get("falls"):
                 return None, reasons
-            say(f"{persona['id']}_{index}: no usable task from {link['name']} ({refused}); the next backend is asked")
+            if link is not chain[-1]:
+                say(f"{persona['id']}_{index}: no usable task from {link['name']} ({refused}); the next backend is asked")
         except BackendError as error:
             reasons.append(f"{link['name']}: {error}")
             # That the bank has no more for one persona says nothing about the next.
@@ -1159,8 +1177,10 @@ def ask_for_task(chain, persona, index, taken, accept, say):
             if link["ended"] is None and (error.ends or link["failures"] >= FAILURES_IN_A_ROW):
                 link["ended"] = str(error)
                 say(f"{link['name']}: not asked again in this run: {error}")
-            elif link["ended"] is None:
-                say(f"{persona['id']}_{index}: {link['name']} failed: {error}")
+            rest = chain[chain.index(link) + 1 :]
+            following = next((other["name"] for other in rest if other["ended"] is None), None)
+            if following:
+                say(f"{persona['id']}_{index}: {link['name']} failed, so {following} is asked: {error}")
     return None, reasons
 
 
@@ -1180,31 +1200,35 @@ def generate(
     chain=None,
     near=None,
     say=None,
-    on_done=None,
+    on_event=None,
 ):
     """Ask each persona for `count` tasks; return the new task dicts, ordered by persona and number.
 
     `existing` tasks are kept clear of; `numbering` are the tasks after whose numbers the new ones go on
     (those of `existing` with the same ids are not asked for again). `chain` and `near` are what open_chain
     and TaskIndex made, for a caller who wants to look into them. `timeout` is in seconds a call, `say` is
-    called with each line for the user, `on_done(persona, index, task or None, reasons)` after each task.
+    called with each line for the user, `on_event(what, persona, index, task or None, reasons)` at the "start"
+    and when a task is "done", and on_event("idle") now and then.
     Raises BackendError where no backend can start.
     """
     import queue
     import threading
 
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
+    on_event = on_event or (lambda *event: None)
     settings = {"seed": seed, "model": model, "host": host, "timeout": timeout, "tinytroupe_config": tinytroupe_config}
     chain = chain or open_chain(backend, settings, say)
     near = near or TaskIndex(existing)
     mine = {p["id"]: [t["task"] for t in existing if re.fullmatch(rf"{re.escape(p['id'])}_\d+", t["id"])] for p in personas}
     outputs, ids = {t["output"] for t in existing}, {t["id"] for t in existing}
-    lock, waiting, done, finished = threading.Lock(), queue.SimpleQueue(), queue.SimpleQueue(), []
+    lock, finished = threading.Lock(), []
+    done: queue.SimpleQueue = queue.SimpleQueue()
 
     wanted = [(persona, _last_number(persona, numbering) + turn) for turn in range(1, count + 1) for persona in personas]
     wanted = [(persona, index) for persona, index in wanted if f"{persona['id']}_{index}" not in ids]
-    for item in wanted:
-        waiting.put(item)
+    # A persona is asked for one task at a time, so that it can be told the topics it has already given.
+    waiting = {p["id"]: collections.deque(item for item in wanted if item[0]["id"] == p["id"]) for p in personas}
+    idle, freed = {p["id"] for p in personas}, threading.Condition()
 
     def accept(persona, index, raw, backend):
         task = build_task(raw, persona, index, base, outputs)
@@ -1224,27 +1248,41 @@ def generate(
 
     def work():
         while True:
+            with freed:
+                while not (free := [id for id in waiting if id in idle and waiting[id]]):
+                    if not any(waiting.values()):
+                        return
+                    freed.wait()
+                # The persona with the most to come first, so that none is left alone at the end.
+                name = max(free, key=lambda id: len(waiting[id]))
+                persona, index = waiting[name].popleft()
+                idle.remove(name)
             try:
-                persona, index = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                taken, judge = mine[persona["id"]], functools.partial(accept, persona, index)
-                done.put((persona, index, *ask_for_task(chain, persona, index, taken, judge, say)))
+                on_event("start", persona, index, None, [])
+                judge = functools.partial(accept, persona, index)
+                done.put((persona, index, *ask_for_task(chain, persona, index, mine[name], judge, say)))
             except BaseException as error:  # raised again in the main thread
                 done.put((persona, index, error, []))
+            with freed:
+                idle.add(name)
+                freed.notify_all()
 
     first = next(link["backend"] for link in chain if link["backend"])
     for _ in range(min(1 if first["serial"] else jobs, len(wanted))):
         threading.Thread(target=work, daemon=True).start()
-    for _ in wanted:
-        persona, index, task, reasons = done.get()
+    left = len(wanted)
+    while left:
+        try:
+            persona, index, task, reasons = done.get(timeout=IDLE)
+        except queue.Empty:
+            on_event("idle")
+            continue
+        left -= 1
         if isinstance(task, BaseException):
             raise task
         if task:
             finished.append(task)
-        if on_done:
-            on_done(persona, index, task, reasons)
+        on_event("done", persona, index, task, reasons)
     places = {
         f"{persona['id']}_{index}": place for place, (persona, index) in enumerate(sorted(wanted, key=lambda w: personas.index(w[0])))
     }
@@ -1283,7 +1321,9 @@ def check_whole(tasks, path, base):
 
 def replay(old, personas, base, near, say):
     """Build every task of parsed JSON anew from its raw answer; return (tasks, the number that could not be built)."""
-    tasks, outputs, lost = [], set(), 0
+    tasks: list = []
+    outputs: set = set()
+    lost = 0
     for number, stored in enumerate(old if isinstance(old, list) else []):
         raw, id = (stored.get("raw_response"), stored.get("id")) if isinstance(stored, dict) else (None, None)
         name, _, index = str(id).rpartition("_")
@@ -1294,7 +1334,7 @@ def replay(old, personas, base, near, say):
         role = str(stored.get("desc", "")).removeprefix("generated: ")
         persona = next((p for p in personas if p["id"] == name), {"id": name, "name": stored.get("persona") or name, "role": role})
         task = build_task(raw, persona, int(index), base, outputs)
-        nearest = near.nearest(task["task"]) if task else None
+        nearest = near.nearest(task["task"]) if task else ((0.0, ""), (0.0, ""))
         if task is None:
             say(f"{id}: no task in the answer {_shown(raw)}")
         elif max(nearest)[0] >= DUPLICATE_THRESHOLD:
@@ -1362,7 +1402,7 @@ def load_personas(path):
 # Command line
 # ----------------------------------------------------------------------------------------------
 
-PARTIAL_EVERY = 1.0  # seconds between two writes of the unfinished tasks, more where writing takes long
+PARTIAL_SHARE = 0.05  # of the time may go into writing the unfinished tasks
 
 
 def parse_args(argv):
@@ -1404,7 +1444,8 @@ def parse_args(argv):
     if args.replay and (args.append or args.resume):
         parser.error("--replay builds a whole file anew; it goes with neither --append nor --resume")
     args.base = args.base if args.base.startswith("~") else os.path.abspath(args.base)
-    folder = os.path.dirname(os.path.abspath(os.path.expanduser(args.out)))
+    args.out = os.path.expanduser(args.out)
+    folder = os.path.dirname(os.path.abspath(args.out))
     if not args.out or os.path.isdir(args.out) or not args.dry_run and not os.access(folder, os.W_OK | os.X_OK):
         parser.error(f"--out: {args.out!r} is no file that can be written; name one in a folder that exists")
     return args
@@ -1447,6 +1488,9 @@ def main(argv=None):
     except BackendError as error:
         say(f"tinytroupe_tasks.py: {error}")
         return 1
+    except KeyboardInterrupt:
+        say("interrupted before the first question")
+        return 130
 
 
 def _replayed(args, personas):
@@ -1463,16 +1507,16 @@ def _generated(args, personas):
     start = time.monotonic()
     partial = re.sub(r"\.json$", "", args.out) + ".partial.json"
     kept = []
-    if args.append and os.path.exists(os.path.expanduser(args.out)):
+    if args.append and os.path.exists(args.out):
         kept = check_generated(read_json(args.out), args.out, args.base)
     existing = kept
     if args.resume:
-        if not os.path.exists(os.path.expanduser(partial)):
+        if not os.path.exists(partial):
             raise SuiteError([f"--resume: there is no {partial} from an interrupted run; run without --resume"])
         existing = check_generated(read_json(partial), partial, args.base)
         say(f"going on from {len(existing)} tasks in {partial}")
-    elif os.path.exists(os.path.expanduser(partial)) and not args.dry_run:
-        os.replace(os.path.expanduser(partial), os.path.expanduser(partial) + ".bak")
+    elif os.path.exists(partial) and not args.dry_run:
+        os.replace(partial, f"{partial}.bak")
         say(f"the tasks of an interrupted run are kept in {partial}.bak (--resume goes on from {partial})")
     options = {
         "seed": args.seed,
@@ -1491,54 +1535,50 @@ def _generated(args, personas):
             f"no model was asked: the tasks come from the built-in bank (for a model, start Ollama, run `ollama pull {DEFAULT_MODEL}` and try again)"
         )
 
-    near, done, asked = TaskIndex(existing), [], args.count * len(personas)
-    written = [time.monotonic(), 0.0]
+    near, asked = TaskIndex(existing), args.count * len(personas)
+    done: list = []
+    written = {"at": 0.0, "took": 0.0, "tasks": 0}
 
     def keep(now=False):
-        if args.dry_run or not done and not existing:
+        """Write what is done beside OUT, as often as the time that writing takes allows."""
+        pause = written["took"] / PARTIAL_SHARE
+        if args.dry_run or written["tasks"] == len(done) or not now and time.monotonic() - written["at"] < pause:
             return
-        if now or time.monotonic() - written[0] > max(PARTIAL_EVERY, 20 * written[1]):
-            begin = time.monotonic()
-            write_whole(partial, as_json([*existing, *done]))
-            written[:] = time.monotonic(), time.monotonic() - begin
+        begin = time.monotonic()
+        write_whole(partial, as_json([*existing, *done]))
+        written.update(at=time.monotonic(), took=time.monotonic() - begin, tasks=len(done))
 
     try:
-        with _progress(args, first, asked) as advance:
+        with _progress(first, asked) as show:
 
-            def on_done(persona, index, task, reasons):
-                if task:
-                    done.append(task)
+            def on_event(what, *about):
+                if what == "done":
+                    persona, index, task, reasons = about
+                    done.extend([task] if task else [])
+                    if not task:
+                        say(f"{persona['id']}_{index}: given up: {'; '.join(reasons)}")
+                if what != "start":
                     keep()
-                else:
-                    say(f"{persona['id']}_{index}: given up: {'; '.join(reasons)}")
-                advance(persona, index, task)
+                if about:
+                    show(what, *about[:3])
 
-            made = generate(
-                personas,
-                args.count,
-                args.backend,
-                **options,
-                base=args.base,
-                jobs=args.jobs,
-                existing=existing,
-                numbering=kept,
-                chain=chain,
-                near=near,
-                say=say,
-                on_done=on_done,
-            )
-    except KeyboardInterrupt:
+            named = {"base": args.base, "jobs": args.jobs, "existing": existing, "numbering": kept}
+            made = generate(personas, args.count, args.backend, **options, **named, chain=chain, near=near, say=say, on_event=on_event)
+    except BaseException as error:
         keep(now=True)
-        saved = f"; they are in {partial}, --resume goes on from there" if not args.dry_run and (done or existing) else ""
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        saved = f"; they are in {partial}, --resume goes on from there" if done and not args.dry_run else ""
         say(f"interrupted: {len(done)} of {asked} tasks made{saved}")
         return 130
-    except BaseException:
-        keep(now=True)
-        raise
-    resumed = [task for task in existing if task not in kept]
+    before = {task["id"] for task in kept}
+    resumed = [task for task in existing if task["id"] not in before]
     status = _finish(args, kept, _in_order([*resumed, *made], personas), asked, near, time.monotonic() - start)
-    if not args.dry_run and os.path.exists(os.path.expanduser(partial)):
-        os.unlink(os.path.expanduser(partial))
+    if status == 2:
+        keep(now=True)
+        say(f"the tasks are kept in {partial}")
+    elif not args.dry_run and os.path.exists(partial):
+        os.unlink(partial)
     return status
 
 
@@ -1554,19 +1594,31 @@ def _in_order(tasks, personas):
 
 
 @contextlib.contextmanager
-def _progress(args, backend, asked):
+def _progress(backend, asked):
     """Yield a function that tells how far the run is: a bar on a terminal, else a line a task, nothing for the bank."""
-    if backend["name"] == "builtin":
-        yield lambda persona, index, task: None
-    elif not sys.stderr.isatty():
-        yield lambda persona, index, task: say(f"{persona['id']}_{index}: {_shown(_topic(task['task'])) if task else 'no task'}")
-    else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=console_for(sys.stderr), transient=True) as progress:
-            bar = progress.add_task("asking", total=asked)
-            yield lambda persona, index, task: progress.update(bar, advance=1, description=f"{persona['name']} ({persona['id']}_{index})")
+    def line(what, persona, index, task):
+        if what == "done" and task:
+            say(f"{persona['id']}_{index}: {_shown(_topic(task['task']))}")
+
+    if backend["name"] == "builtin" or not sys.stderr.isatty():
+        yield (lambda *event: None) if backend["name"] == "builtin" else line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    at_work: dict = {}
+    with Progress(*columns, console=console_for(sys.stderr), transient=True) as progress:
+        bar = progress.add_task("", total=asked)
+
+        def draw(what, persona, index, task):
+            if what == "start":
+                at_work[persona["id"]] = f"{persona['name']} ({persona['id']}_{index})"
+            else:
+                at_work.pop(persona["id"], None)
+            progress.update(bar, advance=what == "done", description=", ".join(list(at_work.values())))
+
+        yield draw
 
 
 def _finish(args, kept, made, asked, near, seconds):
@@ -1576,7 +1628,7 @@ def _finish(args, kept, made, asked, near, seconds):
 
     console = console_for(sys.stderr)
     if made:
-        table = Table("id", "persona", "task", "criteria")
+        table = Table(*map(folding, ("id", "persona", "task", "criteria")))
         for task in made:
             sections = task["criteria_specs"][0]
             criteria = f"{sections['type']}({sections['n']})" + (f" from {task['count_from']!r}" if task["count_from"] else "")

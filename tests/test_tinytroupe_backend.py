@@ -555,7 +555,7 @@ def test_a_server_that_goes_down_ends_in_time_with_the_fallbacks_task(runs):
     assert result.seconds < 20
     assert result.status == 0
     assert backends(result) == ["tinytroupe", "builtin"]
-    for reason in ("P_datasci_1: tinytroupe failed: ", "ollama: passed over: "):
+    for reason in ("P_datasci_1: tinytroupe failed, so ollama is asked: ", "ollama: passed over: "):
         assert lines_with(result, f"{reason}no server at {result.server.url}")
     assert_no_traces(result)
 
