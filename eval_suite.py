@@ -616,8 +616,7 @@ def _unfilled(line, block, shapes, following):
         if any(sign in lower for sign in signs):
             for found in re.finditer(pattern, line):
                 if not _is_subject(what, found, line, block, following):
-                    words = found[0].strip()
-                    return what, words if len(words) > 3 else line
+                    return what, line[found.start() :]
     return None
 
 
@@ -1200,6 +1199,7 @@ def _extract_count(task_text):
     return found[0] if found else None
 
 
+@functools.lru_cache(maxsize=1024)
 def _find_count(task_text):
     """Return (the number of items asked for, the words that say so), or None.
 

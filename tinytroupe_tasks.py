@@ -327,6 +327,7 @@ def build_prompt(persona, avoid=()):
     return "\n".join(lines)
 
 
+@functools.lru_cache(maxsize=1024)
 def _topic(task_text):
     """Return a task's sentence without its order to save."""
     verb = r"\b(?:save|write|store|export)\b"
@@ -539,7 +540,7 @@ def _is_usable(sentence):
 def build_task(raw, persona, index, base=BASE, taken=()):
     """Turn a raw answer into a finished task dict, or None where it holds no task.
 
-    `index` numbers the persona's tasks from 1, `taken` holds outputs that are in use; those of the fixed
+    `index` numbers the persona's tasks from 1, `taken` is a set of outputs that are in use; those of the fixed
     suite always are. The dict has the keys of the JSON format in their order.
     """
     raw = raw.encode("utf-8", "replace").decode("utf-8")
@@ -547,18 +548,17 @@ def build_task(raw, persona, index, base=BASE, taken=()):
     if sentence is None:
         return None
     found = _named_file(sentence)
-    slug = _slug(re.sub(r"\.\w+$", "", re.split(r"[\\/]", found[0])[-1])) if found else ""
+    file = re.split(r"[\\/]", sentence[slice(*found)])[-1] if found else ""
+    slug = _slug(re.sub(r"\.\w+$", "", file))
     slug = slug or _slug(" ".join(_topic_words(sentence))) or f"{persona['id'].lower().replace('_', '-')}-{index}"
-    used = {os.path.basename(output).casefold() for output in taken} | {row[3] for row in FIXED_TASKS}
-    name = next(
-        n
-        for n in itertools.chain([f"eval-{slug}.md"], (f"eval-{slug[: LONGEST_SLUG - 5].rstrip('-')}-{k}.md" for k in itertools.count(2)))
-        if n not in used
-    )
+    folder, fixed = base.rstrip("/"), {row[3] for row in FIXED_TASKS}
+    stem = slug[: LONGEST_SLUG - 6].rstrip("-")
+    names = itertools.chain([f"eval-{slug}.md"], (f"eval-{stem}-{number}.md" for number in itertools.count(2)))
+    name = next(n for n in names if n not in fixed and f"{folder}/{n}" not in taken)
     text = _with_output(sentence, found, name)
     count = _find_count(text)
     criteria = build_criteria(text)
-    output = f"{base.rstrip('/')}/{name}"
+    output = f"{folder}/{name}"
     return {
         "id": f"{persona['id']}_{index}",
         "desc": f"generated: {persona['role']}",
@@ -572,15 +572,15 @@ def build_task(raw, persona, index, base=BASE, taken=()):
 
 
 def _named_file(sentence):
-    """Return the match of the file that a sentence saves to: after a verb of saving, else the one it names eval-, else the last."""
+    """Return where the file that a sentence saves to stands in it, as (start, end), or None.
+
+    It is the one after a verb of saving, else the last that is called eval-, else the last Markdown file.
+    """
     order = rf"(?i)\b{SAVE}\b(?:\s+(?!and\b|then\b)[\w’'-]+){{0,8}}?\s+[\"'“‘(]?(?P<file>{FILE}|[\w./~\\-]*\beval-[\w.-]*\w)"
-    saved = [m for m in re.finditer(order, sentence)]
-    if saved:
-        return re.compile(re.escape(saved[-1]["file"])).search(sentence, saved[-1].start("file"))
-    named = list(re.finditer(r"(?i)(?<![\w-])[\w./~\\-]*\beval-[\w.-]*\w", sentence)) or [
-        m for m in re.finditer(FILE, sentence) if m[0].lower().endswith((".md", ".markdown"))
-    ]
-    return named[-1] if named else None
+    places = [found.span("file") for found in re.finditer(order, sentence)]
+    places = places or [found.span() for found in re.finditer(r"(?i)(?<![\w-])[\w./~\\-]*\beval-[\w.-]*\w", sentence)]
+    places = places or [found.span() for found in re.finditer(FILE, sentence) if found[0].lower().endswith((".md", ".markdown"))]
+    return places[-1] if places else None
 
 
 def _slug(name):
@@ -611,11 +611,14 @@ def _with_output(sentence, found, name):
             sentence,
         )
         return f"{(bare if len(bare) > 20 else sentence).rstrip(' .!?;:,')} and save to {name}"
-    before, after = sentence[: found.start()], sentence[found.end() :]
-    file = re.escape(re.split(r"[\\/]", found[0])[-1])
-    again = rf"(?i)[^\s\"'“”]*{file}"
-    before, after = (re.sub(again, "the report", part) for part in (before, after))
-    # The same file name as a word elsewhere would be a second mention.
+    start, end = found
+    file = re.split(r"[\\/]", sentence[start:end])[-1].lower()
+
+    def once(part):
+        """Put a word in the place of a further mention of the same file."""
+        return re.sub(r"[^\s\"'“”]+", lambda word: "the report" if word[0].lower().endswith(file) else word[0], part)
+
+    before, after = once(sentence[:start]), once(sentence[end:])
     return re.sub(r"[.!?\s]+$", "", f"{before}{name}{after}") if re.fullmatch(r"[\"'”’)\s]*[.!?]?", after) else f"{before}{name}{after}"
 
 
@@ -624,13 +627,16 @@ def _with_output(sentence, found, name):
 # ----------------------------------------------------------------------------------------------
 
 
+SMALL_SET = 400  # tasks
+
+
 class TaskIndex:
     """The tasks so far by the words of their topics, to find the one that is closest to a new task.
 
     Two sets of words reach a Jaccard index of t only if any ceil(t * size) of the one hold a word of the
     other (prefix filtering: Chaudhuri, Ganti and Kaushik 2006), so looking up the rarest words finds
     every near-duplicate and few others. `closest` and `closest_fixed` are the highest similarities
-    among the tasks that were added.
+    that were seen among the tasks that were added: exact up to SMALL_SET tasks and from the threshold on.
     """
 
     def __init__(self, tasks=()):
@@ -644,8 +650,8 @@ class TaskIndex:
         """Return the closest fixed task and the closest other one that matters: two (similarity, id) pairs."""
         words = content_words(task_text)
         rarest = sorted(words, key=lambda word: (len(self.places.get(word, ())), word))
-        # Below the closest pair so far nothing matters; at the start a low bound costs little.
-        bound = min(DUPLICATE_THRESHOLD, max(self.closest, 0.2))
+        # In a small set the closest pair is looked for however far apart; in a large one only what is refused.
+        bound = 0.1 if len(self.ids) < SMALL_SET else DUPLICATE_THRESHOLD
         needed = math.ceil(bound * len(words))
         near = set().union(*(self.places.get(word, ()) for word in rarest[: len(words) - needed + 1]))
         other = max(((similarity(words, self.words[place]), self.ids[place]) for place in near), default=(0.0, ""))
@@ -1632,7 +1638,8 @@ def _finish(args, kept, made, asked, near, seconds):
         for task in made:
             sections = task["criteria_specs"][0]
             criteria = f"{sections['type']}({sections['n']})" + (f" from {task['count_from']!r}" if task["count_from"] else "")
-            table.add_row(*map(Text, (task["id"], task["persona"], task["task"], criteria)))
+            text = task["task"].replace(task["output"], os.path.basename(task["output"]))
+            table.add_row(*map(Text, (task["id"], task["persona"], text, criteria)))
         console.print(table)
     exact = sum(task["criteria_specs"][0]["type"] == "exact_sections" for task in made)
     say(
