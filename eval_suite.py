@@ -2408,14 +2408,16 @@ def comparison_html(result):
     """Return a comparison as one HTML page: the verdict, the intervals, and for each task a line from old to new."""
     from html import escape
 
-    rows = "".join(
+    rows = [
         f"<tr><td>{name}<td>{g['tasks']}<td>{g['old']:.3f}<td>{g['new']:.3f}<td>{g['difference']:+.3f}<td>{_interval(g)}<td>{g['p']:.3f}</tr>"
         for name, g in result["groups"].items()
-    )
+    ]
+    if result["gap"]:
+        rows.append(f"<tr><td>overfit gap<td><td><td><td>{result['gap']['difference']:+.3f}<td>{_interval(result['gap'])}<td></tr>")
     parts = [HTML_HEAD, f"<h1>{escape(result['verdict'])}</h1>", *(f"<p>{escape(line)}</p>" for line in comparison_lines(result))]
     parts += [
         "<table><tr><th>group<th>tasks<th>old<th>new<th>difference<th>95% interval<th>p</tr>",
-        rows,
+        *rows,
         "</table>",
         _interval_svg(result),
     ]

@@ -805,28 +805,13 @@ def _reason(error):
 
 def start_ollama(settings):
     """Return the backend that asks a model of an Ollama server; raises BackendError where it can't be used."""
-    import threading
-
     client, url = ollama_client(settings, START_CHECK)
-    found: list = []
-
-    def look():
-        try:
-            found.append(_choose_model(client, url, settings["model"]))
-        except BackendError as error:
-            found.append(error)
-        except Exception as error:
-            found.append(BackendError(_call_error(error, url), ends=True))
-
-    # A thread, because looking up a host name knows no timeout.
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(START_CHECK)
-    if not found:
-        raise BackendError(f"no answer from {url} within {START_CHECK:g} s; start the server with: ollama serve", ends=True)
-    if isinstance(found[0], BackendError):
-        raise found[0]
-    model, note = found[0]
+    try:
+        model, note = _within(START_CHECK, lambda: _choose_model(client, url, settings["model"]))
+    except BackendError:
+        raise
+    except Exception as error:
+        raise BackendError(_call_error(error, url), ends=True) from None
     client, _ = ollama_client(settings, settings["timeout"])
     chat = functools.partial(ollama_chat, client, url, model, {"think": True})
 
@@ -851,7 +836,10 @@ def _choose_model(client, url, wanted):
     if wanted or os.environ.get("OLLAMA_MODEL"):
         raise BackendError(f"model {default!r} is not on {url}; {has}; get it with: ollama pull {default}", ends=True)
     for name in names:
-        capabilities = client.show(name).capabilities
+        try:
+            capabilities = client.show(name).capabilities
+        except Exception:  # a broken model is no reason against the next one
+            continue
         if capabilities is None or "completion" in capabilities:
             return name, f"{DEFAULT_MODEL} is not on the server, so the first model that can chat is used"
     raise BackendError(f"no model that can chat on {url}; {has}; get one with: ollama pull {DEFAULT_MODEL}", ends=True)
@@ -871,15 +859,17 @@ def ollama_chat(client, url, model, state, messages, shape, seed, tokens, timeou
     pauses = iter(PAUSES)
     while True:
         extra = {"think": False} if state["think"] else {}
+        call = functools.partial(client.chat, model=model, messages=messages, format=shape, options=options, stream=False, **extra)
         try:
-            reply = client.chat(model=model, messages=messages, format=shape, options=options, stream=False, **extra)
+            # The client's own limit is on each wait for data, and a server may send a little now and then.
+            reply = _within(timeout, call)
             if reply.done_reason in ("length", "load"):
                 return ""
             return reply.message.content or ""
         except Exception as error:
             status = getattr(error, "status_code", 0)
             if status == 400 and extra:
-                state["think"] = False
+                state["think"] = False  # perhaps because of that field: once more without it
                 continue
             reason = _call_error(error, url, model, timeout)
             if status in (401, 403, 404):
@@ -896,7 +886,8 @@ def _call_error(error, url, model=None, timeout=START_CHECK):
     """Return one line for whatever a call to the server raised, with the way out."""
     status = getattr(error, "status_code", 0)
     if "Timeout" in type(error).__name__:
-        return f"{url} did not answer within {timeout:g} s (--timeout sets another limit)"
+        way_out = f"--timeout is {timeout:g} s" if model else "start it with: ollama serve"
+        return f"{url} did not answer within {timeout:g} s; {way_out}"
     if isinstance(error, ConnectionError):
         return f"no server at {url}; start it with: ollama serve"
     if status in (401, 403):
@@ -1019,7 +1010,16 @@ def start_tinytroupe(settings):
     def ask(persona, prompt, index, attempt):
         bridge.seed = call_seed(settings["seed"], persona["id"], index, attempt)
         bridge.deadline = time.monotonic() + settings["timeout"]
-        return _within(settings["timeout"], lambda: _talk(person_type, persona, prompt))
+        try:
+            # A moment more than the calls below have, which can say what went wrong.
+            return _within(settings["timeout"] + 1.0, lambda: _talk(person_type, persona, prompt))
+        except TimeoutError:
+            # Its person may still be acting, and TinyTroupe can't have two at a time.
+            raise BackendError(f"no answer within {settings['timeout']:g} s", ends=True) from None
+        except BackendError:
+            raise
+        except Exception as error:
+            raise BackendError(f"it failed: {_reason(error)}") from None
 
     return backend | {"ask": ask, "attempts": ATTEMPTS, "serial": True, "falls": True}
 
@@ -1096,7 +1096,7 @@ def _talk(person_type, persona, prompt):
 
 
 def _within(timeout, work):
-    """Return work(), run in a thread that is given up after `timeout` seconds; raises BackendError."""
+    """Return work(), run in a thread that is given up after `timeout` seconds; raises TimeoutError then, else what it raised."""
     import threading
 
     outcome: list = []
@@ -1105,17 +1105,17 @@ def _within(timeout, work):
         try:
             outcome.append((work(), None))
         except Exception as error:
-            outcome.append((None, error if isinstance(error, BackendError) else BackendError(f"it failed: {_reason(error)}")))
+            outcome.append((None, error))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(timeout + 1.0)
+    thread.join(timeout)
     if not outcome:
-        # Its person may still be acting, and TinyTroupe can't have two at a time.
-        raise BackendError(f"no answer within {timeout:g} s", ends=True)
-    if outcome[0][1]:
-        raise outcome[0][1]
-    return outcome[0][0]
+        raise TimeoutError(f"no answer within {timeout:g} s")
+    value, error = outcome[0]
+    if error:
+        raise error
+    return value
 
 
 STARTERS = {"tinytroupe": start_tinytroupe, "ollama": start_ollama, "builtin": start_builtin}
@@ -1276,12 +1276,18 @@ def generate(
     first = next(link["backend"] for link in chain if link["backend"])
     for _ in range(min(1 if first["serial"] else jobs, len(wanted))):
         threading.Thread(target=work, daemon=True).start()
-    left = len(wanted)
+    left, interrupt = len(wanted), None
     while left:
         try:
-            persona, index, task, reasons = done.get(timeout=IDLE)
+            # After Ctrl-C what is finished is still taken.
+            persona, index, task, reasons = done.get(timeout=0 if interrupt else IDLE)
         except queue.Empty:
+            if interrupt:
+                raise interrupt from None
             on_event("idle")
+            continue
+        except KeyboardInterrupt as error:
+            interrupt = error
             continue
         left -= 1
         if isinstance(task, BaseException):
