@@ -347,17 +347,21 @@ THINKING = r"think|thinking|thought|thoughts|reasoning|reflection|analysis|scrat
 MARKS = r"(?:[\s>#*_`\"'“”„‘’«»\-–—•·▪►→~|\[(]|\d{1,2}[.)]\s|[^\w\s<{(\[.,:;!?/\\])*"
 LABEL = rf"(?im)(?:^{MARKS}|(?<=[\s\"'“*(:：]))(?:(?:the|my|your|our|a|final|proposed|suggested|new|next|research|agent|requested|investigation|answer|assigned)[ -])*task(?:\s*(?:#\s*)?(?:\d+|one|i)\b|\s+(?:description|statement|request|for [\w ]{{1,20}}))?[\s*_`\"']*[:：][\s*_`]*"
 ORDER_VERBS = (
-    r"(?:analy[sz]e|assess|audit|benchmark|break down|build|catalog(?:ue)?|check|collect|compare|compile|conduct|create|critique|define|describe|design"
-    r"|determine|develop|dig|document|draft|evaluate|examine|explain|explore|find|gather|generate|give|identify|investigate|list|look|make|map|measure|outline|perform|pick"
-    r"|prepare|prioriti[sz]e|produce|profile|propose|provide|pull|put|quantify|rank|recommend|report|research|review|scan|search|select|show|study|suggest|summari[sz]e|survey"
-    r"|synthesi[sz]e|tell|test|trace|track|uncover|understand|verify|weigh|write)"
+    r"(?:assemble|assess|audit|benchmark|break down|build|catalog(?:ue)?|check|choose|collect|compare|compile|compute|conduct|contrast|create|critique|curate|deep[- ]dive|define|delve"
+    r"|describe|design|detail|determine|develop|dig|discover|discuss|dissect|dive|document|draft|elaborate on|examine|explain|explore|find|forecast|gather|give|help|highlight"
+    r"|inspect|interview|learn|list|look|make|map|measure|mine|model|outline|perform|pick|plan|predict|prepare|probe|produce|profile|propose|provide|pull|put|rank|recommend|report"
+    r"|research|review|run|scan|search|select|share|show|sketch|source|study|suggest|survey|tell|test|trace|track|uncover|understand|unpack|weigh|write|analy[sz]e"
+    # Most other verbs that order a piece of research end in one of these.
+    r"|[a-z]+(?:i[sz]e|ate|ify))"
 )
 SAVE = r"(?:sav(?:e|ed|ing)|writ(?:e|ten|ing)|stor(?:e|ed|ing)|export(?:ed|ing)?|output|put|record|document|publish|deliver|name[d]?|call(?:ed)?|titled|file)"
 FILE = r"[^\s`\"'“”‘’<>()\[\]{}|*,;]*[\w)\]]\.(?:md|markdown|mdown|txt|html?|pdf|docx?|rst|json|mdx)\b"
 REFUSAL = r"(?i)\W*(?:i['’]?m (?:sorry|afraid|unable|not able)|sorry\b|i (?:cannot|can['’]?t|can not|won['’]?t|am unable|am not able|apologi[sz]e|do not have|don['’]?t have)|as an? (?:ai|large|language)|unfortunately|my apologies|i must decline)"
 NO_REQUEST = r"(?i)\W*(?:n/?a|none|nothing|null|tbd|todo|unknown|undefined|hello|hi\b|hey\b|sure\b|of course|thanks|thank you|how can i|let me know|i hope|i would love|what would you|what do you|what kind|do you|would you|could you|can you tell|please (?:provide|tell|let|specify|share|clarify))"
+# How a request for research opens; another sentence is one only if it names a file.
+REQUEST = rf"(?i)[\"'“(]*(?:(?:please|i (?:want|need|would like)|i['’]d like)\b.{{0,40}}?\b)?{ORDER_VERBS}\b|[\"'“(]*(?:what|which|how|why|who|where|when|top|best|the (?:top|best|most|\d+))\b"
 # A format line that is handed back, or a template: it still has its slots.
-ECHO = r"(?i)<[^<>]{0,80}>|\.\.\.|…|\[(?:topic|task|your|insert|what|sentence|name|one)[^\]]*\]|\{[^}]*\}|\beval-(?:topic|name|xxx?|slug|filename|your-topic|the-topic)\.md\b|under (?:about )?25 words|one sentence\b.*\bfile"
+ECHO = r"(?i)<[^<>]{0,80}>|\.\.\.|…|\[(?:topic|task|your|insert|what|sentence|name|one)[^\]]*\]|\{[^}]*\}|\beval-(?:topic|name|xxx?|slug|filename|your-topic|the-topic)\.md\b|under (?:about )?25 words|one sentence\b.*\bfile|\bresearch agent\b|your own (?:field|role)|in concrete terms|what would you|what you do\b"
 ABBREVIATIONS = r"(?:vs|e\.g|i\.e|etc|cf|approx|no|dr|mr|ms|inc|ltd|u\.s|u\.k|fig|al|incl|est)"
 
 
@@ -527,9 +531,10 @@ def _without_comment(text):
 def _is_usable(sentence):
     """Tell whether a sentence is a task: not empty, an echo, a refusal or chat, and of a bearable length."""
     words = re.findall(r"[^\W_]{2,}", sentence)
-    if len(words) < 3 or len(sentence) > LONGEST_TASK or re.match(REFUSAL, sentence) or re.match(NO_REQUEST, sentence):
+    if len(words) < 4 or len(sentence) > LONGEST_TASK or re.match(REFUSAL, sentence) or re.match(NO_REQUEST, sentence):
         return False
-    return not re.search(ECHO, sentence)
+    named = re.search(rf"(?i){FILE}|\beval-\w", sentence) and re.search(rf"(?i)\b(?:{SAVE}|{ORDER_VERBS})\b", sentence)
+    return not re.search(ECHO, sentence) and bool(named or re.match(REQUEST, sentence))
 
 
 # ----------------------------------------------------------------------------------------------

@@ -71,6 +71,28 @@ def test_the_task_sentence_is_found_in_an_answer(kind):
             assert case["output"] in (None, built["output"].rpartition("/")[2]), case["raw"]
 
 
+# Answers that a real model of 135 million parameters gave to the prompt, with and without the forced shape.
+JUNK = [
+    '{"task": "[Your Name] (Special Agent)"}',
+    '{"task": "Jordan, Senior DevOps Engineer"}',
+    '{"task": "eval-davidson@stargazer.com/2017-9-30-15:48:32.zoobabu"}',
+    '{"task": "What would you most want an AI research agent to investigate and write up for you right now?"}',
+    '{"task": "I\'m here to investigate, and I need you to analyze the data from a new cloud company."}',
+    '{"task": "eval-and-present, now choosing what you want to focus on"}',
+    '{"task": "Evaluate how you can help in your own field of research using the markdown framework, from a single project."}',
+    '{"task": "t:eval `mime-content=application/json; charset=utf8`, 97,16532046"}',
+    '{"task": "10.3"}',
+    '{"task": "[TASK]"}',
+    "A: Task: and a project that I have dedicated myself to is an experiment in this field of economics.",
+    "The answer is: TASK: In Review of Future Research\nTasks for a report that will help you understand the impact of your research agents.",
+]
+
+
+@pytest.mark.parametrize("raw", JUNK)
+def test_what_a_tiny_model_makes_up_is_no_task(raw):
+    assert generator.extract_task(raw) is None
+
+
 def test_the_prompt_holds_no_answer_that_could_be_copied():
     for persona in generator.PERSONAS:
         prompt = generator.build_prompt(persona)
