@@ -41,6 +41,7 @@ from eval_suite import (
     content_words,
     folding,
     help_formatter,
+    interrupt_on_signals,
     positive,
     prove,
     read_json,
@@ -345,7 +346,7 @@ END_TOKENS = r"<\|?/?(?:im_end|im_start|eot_id|eom_id|end_of_text|endoftext|end_
 THINKING = r"think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad"
 # Marks that may stand before a label or a sentence: bullets, quotes, headings, numbers, emphasis, emoji.
 MARKS = r"(?:[\s>#*_`\"'“”„‘’«»\-–—•·▪►→~|\[(]|\d{1,2}[.)]\s|[^\w\s<{(\[.,:;!?/\\])*"
-LABEL = rf"(?im)(?:^{MARKS}|(?<=[\s\"'“*(:：]))(?:(?:the|my|your|our|a|final|proposed|suggested|new|next|research|agent|requested|investigation|answer|assigned)[ -])*task(?:\s*(?:#\s*)?(?:\d+|one|i)\b|\s+(?:description|statement|request|for [\w ]{{1,20}}))?[\s*_`\"']*[:：][\s*_`]*"
+LABEL = rf"(?im)(?:^{MARKS}|(?<=[\s\"'“*(:：]))(?:(?:the|my|your|our|a|final|proposed|suggested|new|next|research|agent|requested|investigation|answer|assigned)[ -])*task(?:\s*(?:#\s*)?(?:\d+|one|i)\b|\s+(?:description|statement|request|for [\w ]{{1,20}}))?(?:[\s*_`\"']*[:：]|\s+(?:is|would be) to\b)[\s*_`]*"
 ORDER_VERBS = (
     r"(?:assemble|assess|audit|benchmark|break down|build|catalog(?:ue)?|check|choose|collect|compare|compile|compute|conduct|contrast|create|critique|curate|deep[- ]dive|define|delve"
     r"|describe|design|detail|determine|develop|dig|discover|discuss|dissect|dive|document|draft|elaborate on|examine|explain|explore|find|forecast|gather|give|help|highlight"
@@ -356,12 +357,13 @@ ORDER_VERBS = (
 )
 SAVE = r"(?:sav(?:e|ed|ing)|writ(?:e|ten|ing)|stor(?:e|ed|ing)|export(?:ed|ing)?|output|put|record|document|publish|deliver|name[d]?|call(?:ed)?|titled|file)"
 FILE = r"[^\s`\"'“”‘’<>()\[\]{}|*,;]*[\w)\]]\.(?:md|markdown|mdown|txt|html?|pdf|docx?|rst|json|mdx)\b"
+HEADED = rf"(?i)({FILE})\s*[:–—-]+\s+(?=\w)"  # "eval-x.md: Compare ..."
 REFUSAL = r"(?i)\W*(?:i['’]?m (?:sorry|afraid|unable|not able)|sorry\b|i (?:cannot|can['’]?t|can not|won['’]?t|am unable|am not able|apologi[sz]e|do not have|don['’]?t have)|as an? (?:ai|large|language)|unfortunately|my apologies|i must decline)"
 NO_REQUEST = r"(?i)\W*(?:n/?a|none|nothing|null|tbd|todo|unknown|undefined|hello|hi\b|hey\b|sure\b|of course|thanks|thank you|how can i|let me know|i hope|i would love|what would you|what do you|what kind|do you|would you|could you|can you tell|please (?:provide|tell|let|specify|share|clarify))"
 # How a request for research opens; another sentence is one only if it names a file.
-REQUEST = rf"(?i)[\"'“(]*(?:(?:please|i (?:want|need|would like)|i['’]d like)\b.{{0,40}}?\b)?{ORDER_VERBS}\b|[\"'“(]*(?:what|which|how|why|who|where|when|top|best|the (?:top|best|most|\d+))\b"
+REQUEST = rf"(?i)[\"'“(]*(?:(?:please|i (?:want|need|would like)|i['’]d like)\b.{{0,40}}?\b)?{ORDER_VERBS}\b|[\"'“(]*[a-z]+ing (?:the|an?|how|whether|ways|different|current|best|top)\b|[\"'“(]*(?:what|which|how|why|who|where|when|top|best|the (?:top|best|most|\d+))\b"
 # A format line that is handed back, or a template: it still has its slots.
-ECHO = r"(?i)<[^<>]{0,80}>|\.\.\.|…|\[(?:topic|task|your|insert|what|sentence|name|one)[^\]]*\]|\{[^}]*\}|\beval-(?:topic|name|xxx?|slug|filename|your-topic|the-topic)\.md\b|under (?:about )?25 words|one sentence\b.*\bfile|\bresearch agent\b|your own (?:field|role)|in concrete terms|what would you|what you do\b"
+ECHO = r"(?i)<[^<>]{0,80}>|\.\.\.|…|\[(?:topic|task|your|insert|what|sentence|name|one)[^\]]*\]|\{[^}]*\}|\beval-(?:topic|name|xxx?|slug|filename|your-topic|the-topic)\.md\b|under (?:about )?25 words|one sentence\b.*\bfile|ai (?:research )?agent to investigate|your own (?:field|role)|what would you|what you do\b|markdown file to save|your report here|area of expertise|^[^\[]*\]|\[\w*_\w*\]"
 ABBREVIATIONS = r"(?:vs|e\.g|i\.e|etc|cf|approx|no|dr|mr|ms|inc|ltd|u\.s|u\.k|fig|al|incl|est)"
 
 
@@ -414,8 +416,7 @@ def _from_json(text):
         except ValueError:
             value = quoted.strip('"')
         value = _clean(value)
-        yield from _from_labels(value)
-        yield _sentence(value)
+        yield from _from_labels(value) if re.search(LABEL, value) else [_sentence(value)]
 
 
 def _from_tags(text):
@@ -468,7 +469,12 @@ def _sentence(text):
     for line in lines[1:]:
         # A sentence wrapped over lines goes on until it has named its file or ended.
         ended = re.search(rf"(?i){FILE}|\beval-[\w-]+\W*$|[.!?]\W*$", " ".join(kept))
-        if ended or not line.strip(" >*_`\"'") or re.match(r"\s*(?:[-*•#]\s|\d+[.)]\s|```|<)", line) or re.match(LABEL, line):
+        if (
+            ended
+            or not line.strip(" >*_`\"'")
+            or re.match(r"\s*(?:[-*•#]\s|\d+[.)]\s|```|<)", line)
+            or re.match(rf"{LABEL}|\s*[A-Z][\w ]{{0,20}}:\s", line)
+        ):
             break
         kept.append(re.sub(r"^\s*>+", "", line))
     text = _without_markup(" ".join(kept))
@@ -500,6 +506,10 @@ def _without_comment(text):
     for stop in re.finditer(r"[.!?。！？][\"”’')]*(?=\s|$)|\s<?[—–-]{1,2}>?\s|\s\(|\s[/#|]{1,2}\s|\s=>|[。；]", text):
         before, after = text[: stop.start()], text[stop.end() :].lstrip()
         sign = stop[0].strip()
+        if re.match(rf"{FILE}\W*$", after) and not re.search(FILE, before):
+            text = f"{before} and save to {after.rstrip(' )')}"  # "... (eval-x.md)", "... -> eval-x.md"
+            end = len(text)
+            break
         if sign[:1] in ".!?。！？；":
             if (
                 re.search(rf"(?i)\b{ABBREVIATIONS}$", before)
@@ -529,12 +539,25 @@ def _without_comment(text):
 
 
 def _is_usable(sentence):
-    """Tell whether a sentence is a task: not empty, an echo, a refusal or chat, and of a bearable length."""
-    words = re.findall(r"[^\W_]{2,}", sentence)
-    if len(words) < 4 or len(sentence) > LONGEST_TASK or re.match(REFUSAL, sentence) or re.match(NO_REQUEST, sentence):
+    """Tell whether a sentence is a task: a request with something in it, no echo, refusal or chat, and of a bearable length."""
+    words = re.findall(r"[^\W\d_]{2,}", re.sub(rf"(?i){FILE}|\beval-\S+", "", sentence))
+    if (
+        len(words) < 3
+        or len(sentence) > LONGEST_TASK
+        or any(re.match(p, sentence) for p in (REFUSAL, NO_REQUEST))
+        or re.search(ECHO, sentence)
+    ):
         return False
-    named = re.search(rf"(?i){FILE}|\beval-\w", sentence) and re.search(rf"(?i)\b(?:{SAVE}|{ORDER_VERBS})\b", sentence)
-    return not re.search(ECHO, sentence) and bool(named or re.match(REQUEST, sentence))
+    if re.search(rf"(?i){FILE}|\beval-\w", sentence):
+        if re.match(r"(?i)\W*eval-", sentence) and not re.match(HEADED, sentence):
+            return False
+        return bool(re.search(rf"(?i)\b(?:{SAVE}|{ORDER_VERBS})\b", sentence)) or sentence.endswith(".md")
+    # Without a file, a question that is put to "you" or speaks of "I" and "we" is talk.
+    return (
+        len(words) > 3
+        and bool(re.match(REQUEST, sentence))
+        and not re.match(r"(?i)(?:what|which|how|why|who|where|when)\b.*\b(?:you|your|we|i|my)\b", sentence)
+    )
 
 
 # ----------------------------------------------------------------------------------------------
@@ -552,6 +575,9 @@ def build_task(raw, persona, index, base=BASE, taken=()):
     sentence = extract_task(raw)
     if sentence is None:
         return None
+    headed = re.match(HEADED, sentence)
+    if headed:
+        sentence = f"{sentence[headed.end() :].rstrip(' .')} and save to {headed[1]}"
     found = _named_file(sentence)
     file = re.split(r"[\\/]", sentence[slice(*found)])[-1] if found else ""
     slug = _slug(re.sub(r"\.\w+$", "", file))
@@ -603,7 +629,7 @@ def _slug(name):
 def _topic_words(sentence):
     """Return the words that name a sentence's topic, in their order: at most six of them."""
     about = content_words(sentence)
-    words = re.findall(r"[^\W_][\w+]*", sentence)
+    words = re.findall(r"[^\W_][\w+]*", re.sub(r"['’](?:s|ve|m|re|ll|d)\b", "", sentence))
     return [word for word in words if content_words(word) & about and not re.fullmatch(rf"(?i){SAVE}|{ORDER_VERBS}", word)][:6]
 
 
@@ -822,7 +848,7 @@ def start_ollama(settings):
 
     def ask(persona, prompt, index, attempt):
         seed = call_seed(settings["seed"], persona["id"], index, attempt)
-        # From the second attempt on the answer's shape is forced, which makes very small models usable.
+        # From the second attempt on the answer's shape is forced, which keeps small models to the point.
         shape = ANSWER_SCHEMA if attempt > 1 else None
         messages = [{"role": "user", "content": prompt}]
         return chat(messages, shape, seed, ANSWER_TOKENS * attempt, settings["timeout"])
@@ -1165,7 +1191,8 @@ def ask_for_task(chain, persona, index, taken, accept, say):
     for link in chain:
         backend = _usable(link)
         if backend is None:
-            reasons.append(f"{link['name']}: {link['ended']}")
+            # Why a backend was passed over at the start has been said; one that ended on the way is a reason.
+            reasons += [f"{link['name']}: {link['ended']}"] if link["failures"] else []
             continue
         prompt = build_prompt(persona, taken)
         try:
@@ -1225,7 +1252,7 @@ def generate(
     import queue
     import threading
 
-    say = say or (lambda line: print(line, file=sys.stderr, flush=True))
+    say = say or globals()["say"]
     on_event = on_event or (lambda *event: None)
     settings = {"seed": seed, "model": model, "host": host, "timeout": timeout, "tinytroupe_config": tinytroupe_config}
     chain = chain or open_chain(backend, settings, say)
@@ -1337,16 +1364,14 @@ def check_whole(tasks, path, base):
 
 
 def replay(old, personas, base, near, say):
-    """Build every task of parsed JSON anew from its raw answer; return (tasks, the number that could not be built)."""
+    """Build every task of a parsed JSON array anew from its raw answer; return those that could be built."""
     tasks: list = []
     outputs: set = set()
-    lost = 0
-    for number, stored in enumerate(old if isinstance(old, list) else []):
+    for number, stored in enumerate(old):
         raw, id = (stored.get("raw_response"), stored.get("id")) if isinstance(stored, dict) else (None, None)
         name, _, index = str(id).rpartition("_")
         if not isinstance(raw, str) or not name or not index.isdecimal():
             say(f"task {number + 1}: it has no raw_response and id to build it from")
-            lost += 1
             continue
         role = str(stored.get("desc", "")).removeprefix("generated: ")
         persona = next((p for p in personas if p["id"] == name), {"id": name, "name": stored.get("persona") or name, "role": role})
@@ -1360,9 +1385,7 @@ def replay(old, personas, base, near, say):
             near.add(task, nearest)
             outputs.add(task["output"])
             tasks.append(task | {key: value for key, value in stored.items() if key not in task})
-            continue
-        lost += 1
-    return tasks, lost
+    return tasks
 
 
 # ----------------------------------------------------------------------------------------------
@@ -1482,7 +1505,8 @@ def select_personas(args):
 
 
 def say(line):
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{line}\n")  # in one piece, for threads speak too
+    sys.stderr.flush()
 
 
 def main(argv=None):
@@ -1497,6 +1521,7 @@ def main(argv=None):
             for p in personas:
                 print(f"{p['id']:<12} {p['name']}, {p['role']}. {p['context']}")
             return 0
+        interrupt_on_signals()
         return _replayed(args, personas) if args.replay else _generated(args, personas)
     except SuiteError as error:
         for fault in error.faults:
@@ -1515,7 +1540,7 @@ def _replayed(args, personas):
     old = read_json(args.replay)
     if not isinstance(old, list) or not old:
         raise SuiteError([f"{args.replay}: must be a JSON array of at least one task"])
-    tasks, lost = replay(old, personas, args.base, near, say)
+    tasks = replay(old, personas, args.base, near, say)
     return _finish(args, [], tasks, len(old), near, time.monotonic() - start)
 
 
@@ -1525,7 +1550,10 @@ def _generated(args, personas):
     partial = re.sub(r"\.json$", "", args.out) + ".partial.json"
     kept = []
     if args.append and os.path.exists(args.out):
-        kept = check_generated(read_json(args.out), args.out, args.base)
+        stored = read_json(args.out)
+        kept = check_generated(stored, args.out, args.base)
+        if kept[0]["output"] != stored[0]["output"]:
+            say(f"the tasks that {args.out} has are moved to {args.base} too")
     existing = kept
     if args.resume:
         if not os.path.exists(partial):
