@@ -345,3 +345,45 @@ def test_wrong_usage_is_one_clear_line(tmp_path, words, said):
     done = run(tmp_path, *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+# ---------------------------------------------------------------- the README's loop
+
+
+def test_the_tuning_loop_keeps_an_agent_that_got_better(tmp_path):
+    generated(tmp_path, 5)
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import pathlib, re, sys\n"
+        "numbers = dict(zip('three four five six seven'.split(), range(3, 8)))\n"
+        "asked = re.search(r'\\b(?:[3-7]|' + '|'.join(numbers) + r')\\b', sys.argv[1])\n"
+        "n = 3 if not asked else numbers.get(asked[0]) or int(asked[0])\n"
+        "good = '# R\\n\\n' + ''.join(f'## S{k}\\n\\nText, e.g. this.\\n\\n' for k in range(n)) + 'x' * 900 + '\\n' * 9 + 'end'\n"
+        "pathlib.Path(sys.argv[2]).write_text(good if pathlib.Path('better').exists() else 'Saved as eval-x.md. TODO: all')\n"
+    )
+    judge = ("--generated", "--split", "holdout", "--agent", f"{sys.executable} {agent} {{task}} {{output}}", "--jobs", 2)
+    run(tmp_path, *judge, "--json", "old.json", "--base", tmp_path / "o")
+    (tmp_path / "better").touch()
+    done = run(tmp_path, *judge, "--json", "new.json", "--base", tmp_path / "o")
+    assert "25 tasks: 25 passed" in done.stdout, done.stdout
+    done = run(tmp_path, "--compare", "old.json", "new.json")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("KEEP: ")
+
+
+def test_an_error_in_some_of_the_runs_is_told_with_its_log(tmp_path):
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import pathlib, sys\n"
+        "count = pathlib.Path('count'); n = int(count.read_text()) if count.exists() else 0\n"
+        "count.write_text(str(n + 1)); print('run', n)\n"
+        "sys.exit(3) if n == 1 else pathlib.Path(sys.argv[1]).write_text('x')\n"
+    )
+    words = ("--agent", f"{sys.executable} {agent} {{output}}", "--tasks", "T_A", "--repeat", 3, "--base", tmp_path / "o")
+    done = run(tmp_path, *words, "--log-dir", "logs", "--json", "r.json", "--junit", "r.xml")
+    (task,) = json.loads((tmp_path / "r.json").read_text())["tasks"]
+    assert (task["status"], task["errors"]) == ("failed", 1)
+    assert task["error"].startswith("in 1 of 3 runs: exit status 3, stale")
+    assert "in 1 of 3 runs" in done.stdout
+    assert "in 1 of 3 runs" in (tmp_path / "r.xml").read_text()
+    assert [(tmp_path / "logs" / f"T_A.{n}.log").read_text() for n in (1, 2, 3)] == ["run 0\n", "run 1\n", "run 2\n"]
