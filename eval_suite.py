@@ -2375,7 +2375,7 @@ def audit_table(rows):
         cells += [
             f"{share:.2f} {floor}",
             f"{row['asked'] or '-'} / {row['exact'] or '-'}",
-            f"{row['closest'] or '-'} {row['similarity']:.2f}",
+            f"{row['closest']} {row['similarity']:.2f}" if row["closest"] else "-",
         ]
         table.add_row(*map(Text, cells), Text("\n".join(row["flags"]), style="red"))
     return table

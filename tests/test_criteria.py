@@ -70,6 +70,67 @@ def test_sizes_say_what_was_seen_and_what_is_missing(name, n, report, passed, wo
     assert (got, words in detail) == (passed, True), detail
 
 
+# A report and its number of sections, bytes or lines: it passes that minimum and fails the next.
+COUNTED = {
+    "min_sections": [
+        ("## A", 1),
+        ("## A\n\n## B", 2),
+        ("## A\n## B\n## C\n", 3),
+        ("A\n---\n\nB\n-----\n", 2),
+        ("# T\n\n## A\n\n### A1\n\n## B\n", 2),
+        ("## Summary\n\n## References\n", 2),
+        ("## `code`\n\n## **bold**\n\n## [link](x)\n", 3),
+        ("## A\n\n```\n## B\n```\n", 1),
+        ("## A\n\n~~~md\n## B\n~~~\n\n## C\n", 2),
+        ("## A\n\n> ## B\n", 1),
+        ("## A\n\n1. ## B\n", 1),
+        ("## A #\n\n ## B ##\n", 2),
+        ("## A\n\n##B\n", 1),
+        ("## A\n\n\\## B\n", 1),
+        ("## A\n\n| a |\n|---|\n| ## B |\n", 1),
+        ("## A <!-- note -->\n\n## <!-- nothing -->\n", 1),
+    ],
+    "min_bytes": [
+        ("a", 1),
+        ("a\n", 2),
+        ("a\r\n", 3),
+        ("é", 2),
+        ("ß", 2),
+        ("漢", 3),
+        ("漢字", 6),
+        ("😀", 4),
+        ("👩‍💻", 11),
+        ("\ufeffa", 4),
+        ("\0", 1),
+        ("  ", 2),
+        ("\u00a0", 2),
+        ("é", 3),
+    ],
+    "min_lines": [
+        ("a", 1),
+        ("a\n", 1),
+        ("a\nb", 2),
+        ("a\nb\n\n\n", 2),
+        ("\na", 2),
+        ("a\n\n\nb", 4),
+        ("a\r\nb", 2),
+        ("a\rb\rc", 3),
+        ("a\r\n\r\nb\r\n", 3),
+        ("\ufeffa\nb", 2),
+        ("- a\n- b\n- c", 3),
+        ("a\u2028b", 1),
+        ("a\x0bb", 1),
+        ("```\nx\n```", 3),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "report", "count"), [(name, *case) for name, cases in COUNTED.items() for case in cases])
+def test_a_minimum_passes_at_its_count_and_fails_above(name, report, count):
+    assert eval_suite.CRITERIA[name](count)(report)[0]
+    assert not eval_suite.CRITERIA[name](count + 1)(report)[0]
+
+
 DETAILS = [
     (
         eval_suite.exact_sections(5),
