@@ -477,9 +477,9 @@ UNFILLED = {
     ),
     "a template variable": (("{{",), r"(?<![\w$\\{}])\{\{\{?\s*[.#/]?\w[\w .|-]{0,60}\}\}"),
     "a template value": (
-        ("your name", "yyyy", "x%", "$x", "€x", "xx "),
+        ("your name", "yyyy", "x%", "$x", "€x", "xx ", "x.x"),
         r"(?i)^\W*[\w ]{1,20}:\W*(?:your name|yyyy-mm-dd|dd/mm/yyyy|mm/dd/yyyy)\W*$|\b(?:fell|rose|grew|increased|decreased|improved|dropped|reduced|up|down) by (?-i:X{1,3}) ?%"
-        r"|[$€£](?-i:X{1,3})\b(?! is\b)|\b(?-i:XX) (?=[a-z]+s\b)",
+        r"|[$€£](?-i:X{1,3})\b(?! is\b)|\b(?-i:XX) (?=[a-z]+s\b)|\b(?-i:X{1,3}\.X+)\b",
     ),
     "a marker": (
         ("todo", "tbd", "fixme", "xxx"),
@@ -491,7 +491,7 @@ UNFILLED = {
         ("todo", "tbd", "tba", "tbc", "fixme", "xx"),
         r"(?:[:=–—]|\b(?:is|are|was|remains?|still|currently|until|by|due))\s+\W{0,6}(?:TBD|TBA|TBC|FIXME|XXX)\b"
         r"(?=\W*$|\s*[.,;)\]|]|\s+\(|\s+(?:by|in|after|pending|with|once|until|later|soon|as)\b)"
-        r"|[:=]\s*\W{0,6}TODO(?: \([^)]*\)| [–—-] .*)?\W*$|[$€£]\s?(?:XXX?|TBD)\b|\bXXX?\s?(?:%|USD|EUR|ms|users|percent|dollars|million)"
+        r"|[:=]\s*\W{0,6}TODO(?: \([^)]*\)| [–—-] .*)?\W*$|[$€£]\s?(?:XXX?|TBD)\b|\bXXX?\s?(?:%|USD|EUR|ms|users|customers|participants|respondents|patients|employees|companies|percent|dollars|million)"
         r"|(?i:\b(?:date|owner|time|venue|price|cost|budget|eta|speaker|location|status|deadline|version|value|scope|name|amount|q[1-4]|lead) )TBD\b(?! (?:column|tag|marker))"
         r"|^\W*(?:TBA|TBC)\W*$|^\W*TBD (?:\(|after |pending |in |with |once )",
     ),
@@ -562,6 +562,8 @@ def no_placeholders():
             text = _masked(text)
             # An instruction in brackets may be wrapped over lines; a marker is judged by its own line.
             folded = [" ".join(text.split("\n"))] if "\n" in text and "[" in text else []
+            if block["kind"] == "cell" and re.fullmatch(r"\[[a-z][a-z ]{2,30}\]", text):
+                return False, f"an unfilled bracket: {_one_line(text)!r}"
             for line in text.split("\n") + folded:
                 found = _unfilled(line, block, shapes, blocks[number + 1] if number + 1 < len(blocks) else None)
                 if found:
@@ -692,7 +694,7 @@ NOTE_LABELS = (
 # Titles of sections that tell how, where the steps are numbered or start with a verb.
 HOW_TO_TITLES = (
     r"(?!how to read\b)(?:how to\b.*|.*\bhow-to\b.*|(?:basic |example )?usage(?: .+)?|implementation|(?:implementing|deploying|using|installing|configuring|setting up|running|building|migrating|enabling|creating)\b.+|(?:quick ?start|getting started|set-?up|installation)(?: .+)?"
-    r"|.*\b(?:steps|procedure|playbook|runbook|checklist|step[ -]by[ -]step)\b.*|(?:implementation|practical|rollout|migration|action|deployment) (?:guide|plan|roadmap)|to [a-z]+ .+|so geht['’]?s|wie (?:man|sie) .+|pasos .+|.*anleitung|vorgehen"
+    r"|.*\b(?:steps|procedure|playbook|runbook|checklist|step[ -]by[ -]step)\b.*|(?:implementation|practical|rollout|migration|action|deployment) (?:guide|plan|roadmap)|to [a-z]+ .+|umsetzung|mise en œuvre|implementación|implementação|implementazione|so geht['’]?s|wie (?:man|sie) .+|pasos .+|.*anleitung|vorgehen"
     r"|comment (?:\w+er|\w+ir|\w+re)\b.*|guide d['’]\w+|mode d['’]emploi|cómo .+|como (?:\w+ar|\w+er|\w+ir)\b.*|come \w+re\b.*|.*(?:如何|步骤|步驟|使用方法|使い方|手順|方法).*)"
 )
 STEP_VERBS = frozenset(
