@@ -1142,6 +1142,7 @@ NUMBER = (
     r"(?:half[- ]a[- ]dozen|(?:a )?half[- ]dozen|(?:a|one|two|three|four) dozen|dozen|\d+"
     rf"|(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(SMALL_NUMBERS[1:10])}))?|{'|'.join(reversed(SMALL_NUMBERS[1:]))})"
 )
+EXACT_COUNTS = range(2, 8)  # numbers of items that a report gives a section each
 LARGEST_COUNT = 200  # a larger number is a year, a size or a name, never a number of sections
 
 RANKING = "top|best|worst|leading|main|key|major|biggest|largest|greatest|strongest|hottest|foremost|primary|most important|most common"
@@ -1389,7 +1390,7 @@ def _is_plural(word):
 def build_criteria(task_text):
     """Return the criterion specs of a task: a section each for 2 to 7 items asked for, else at least 3 sections."""
     count = _extract_count(task_text)
-    exact = count is not None and 2 <= count <= 7
+    exact = count in EXACT_COUNTS
     sections = {"type": "exact_sections", "n": count} if exact else {"type": "min_sections", "n": 3}
     size, lines = (600, 10) if exact else (800, 15)
     return [sections, {"type": "min_bytes", "n": size}, {"type": "min_lines", "n": lines}, *map(dict, QUALITY_SPECS)]
@@ -1790,7 +1791,7 @@ def audit_task(task, fixed=SUITE):
     exact = next((spec["n"] for spec in task["criteria_specs"] if spec["type"] == "exact_sections"), None)
     if exact is not None and asked != exact:
         flags.append(f"the text asks for {asked or 'no exact number'}, the criteria for exactly {exact}")
-    elif exact is None and asked is not None and 2 <= asked <= 7:
+    elif exact is None and asked in EXACT_COUNTS:
         flags.append(f"the text asks for {asked}, the criteria for no exact number")
     words = content_words(task["task"].replace(task["output"], ""))
     near, closest = max(
