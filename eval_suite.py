@@ -1528,6 +1528,11 @@ class SuiteError(ValueError):
         self.faults = list(faults)
 
 
+def arguments_of(spec):
+    """Return what a criterion's factory is called with: the keys of its spec but the type."""
+    return {key: value for key, value in spec.items() if key != "type"}
+
+
 def criteria_from_specs(specs):
     """Turn JSON specs (a list of {"type": ..., further arguments}) into checks; raises SuiteError naming each fault."""
     if not isinstance(specs, list) or not specs:
@@ -1541,7 +1546,7 @@ def criteria_from_specs(specs):
             faults.append(f"[{number}]: unknown type {_one_line(repr(kind))}; known: {', '.join(CRITERIA)}")
         else:
             try:
-                checks.append(CRITERIA[kind](**{k: v for k, v in spec.items() if k != "type"}))
+                checks.append(CRITERIA[kind](**arguments_of(spec)))
             except (TypeError, ValueError) as error:
                 faults.append(f"[{number}]: {kind}: {_one_line(str(error), 200)}")
     if faults:
@@ -1659,6 +1664,11 @@ def check_generated(data, name, base=BASE):
     return tasks
 
 
+def text_without_folder(task):
+    """Return a task's text with the bare name of its file, for a folder says nothing of what is asked."""
+    return task["task"].replace(task["output"], os.path.basename(task["output"]))
+
+
 def _resolved(path):
     return os.path.realpath(os.path.expanduser(path))
 
@@ -1739,7 +1749,7 @@ def prove(specs):
     fails it alone. `proof` is "proved", "unproved" for a type that WITNESSES does not know, or what is wrong.
     """
     checks = criteria_from_specs(specs)
-    arguments = [{k: v for k, v in spec.items() if k != "type"} for spec in specs]
+    arguments = [arguments_of(spec) for spec in specs]
     plan, flags = dict(PLAN), []
     for spec, given in zip(specs, arguments, strict=True):
         if spec["type"] in WITNESSES:
@@ -1787,16 +1797,15 @@ def audit_task(task, fixed=SUITE):
         for row in rows
         if row["proof"] == "unproved" and passed_by[row["name"]] == len(floors)
     ]
-    asked = _extract_count(task["task"].replace(task["output"], os.path.basename(task["output"])))
+    asked = _extract_count(text_without_folder(task))
     exact = next((spec["n"] for spec in task["criteria_specs"] if spec["type"] == "exact_sections"), None)
     if exact is not None and asked != exact:
         flags.append(f"the text asks for {asked or 'no exact number'}, the criteria for exactly {exact}")
     elif exact is None and asked in EXACT_COUNTS:
         flags.append(f"the text asks for {asked}, the criteria for no exact number")
-    words = content_words(task["task"].replace(task["output"], ""))
-    near, closest = max(
-        (similarity(words, content_words(f["task"].replace(f["output"], ""))), f["id"]) for f in fixed if f["id"] != task["id"]
-    )
+    words = content_words(text_without_folder(task))
+    others = ((content_words(text_without_folder(f)), f["id"]) for f in fixed if f["id"] != task["id"])
+    near, closest = max((similarity(words, other), id) for other, id in others)
     if near >= DUPLICATE_THRESHOLD:
         flags.append(f"too close to {closest} ({near:.2f})")
     return {
@@ -1871,9 +1880,8 @@ def task_fingerprint(task):
     """Return 16 hex digits of a hash of a task's text (its folder left out) and criteria, by which runs are matched."""
     import hashlib
 
-    text = task["task"].replace(task["output"], os.path.basename(task["output"]))
     names = [check_name(check) for check in task["criteria"]]
-    return hashlib.sha256(json.dumps([text, names]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([text_without_folder(task), names]).encode()).hexdigest()[:16]
 
 
 def agent_words(agent, task):
@@ -2645,14 +2653,17 @@ def select_tasks(args):
         tasks += generated
     if args.tasks is None:
         return tasks
-    wanted = [id for id in re.split(r"[,\s]+", args.tasks) if id]
-    known = {task["id"]: task for task in tasks}
+    hint = "" if args.generated is not None else "; --generated adds the generated ones"
+    return pick({task["id"]: task for task in tasks}, args.tasks, "--tasks: no task", hint)
+
+
+def pick(known, ids, refusal, hint=""):
+    """Return the values of `known` (a dict by id) that `ids` names, separated by commas; raises SuiteError for an unknown one."""
+    wanted = [id for id in re.split(r"[,\s]+", ids) if id]
     unknown = [id for id in wanted if id not in known]
     if unknown or not wanted:
-        hint = "" if args.generated is not None else "; --generated adds the generated ones"
-        raise SuiteError(
-            [f"--tasks: no task {', '.join(map(repr, unknown)) or 'named'}; there are {_one_line(', '.join(known), 300)}{hint}"]
-        )
+        named = ", ".join(map(repr, unknown)) or "named"
+        raise SuiteError([f"{refusal} {named}; there are {_one_line(', '.join(known), 300)}{hint}"])
     return [known[id] for id in dict.fromkeys(wanted)]
 
 

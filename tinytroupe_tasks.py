@@ -42,10 +42,12 @@ from eval_suite import (
     folding,
     help_formatter,
     interrupt_on_signals,
+    pick,
     positive,
     prove,
     read_json,
     similarity,
+    text_without_folder,
     write_whole,
 )
 
@@ -692,9 +694,10 @@ class TaskIndex:
         """Add a task dict, given what nearest() said of it."""
         self.closest_fixed = max(self.closest_fixed, nearest[0][0])
         self.closest = max(self.closest, nearest[1][0])
-        for word in content_words(task["task"]):
+        words = content_words(task["task"])
+        for word in words:
             self.places.setdefault(word, []).append(len(self.ids))
-        self.words.append(content_words(task["task"]))
+        self.words.append(words)
         self.ids.append(task["id"])
 
 
@@ -1059,6 +1062,7 @@ def _tinytroupe_config(path):
     """Return (the configuration for TinyTroupe as a ConfigParser, the user's file that it comes from or None)."""
     import configparser
 
+    none = configparser.ConfigParser(interpolation=None)
     config = configparser.ConfigParser(interpolation=None)
     source = path or ("config.ini" if os.path.exists("config.ini") else None)
     if source:
@@ -1068,9 +1072,9 @@ def _tinytroupe_config(path):
         except (OSError, UnicodeDecodeError, configparser.Error) as error:
             if path:
                 raise BackendError(f"--tinytroupe-config: {path} can't be read: {_reason(error)}", ends=True) from None
-            config, source = configparser.ConfigParser(interpolation=None), None
+            config, source = none, None
         if not path and not config.has_section("OpenAI"):
-            config, source = configparser.ConfigParser(interpolation=None), None  # some other program's
+            config, source = none, None  # some other program's
     config["Logging"] = (dict(config["Logging"]) if config.has_section("Logging") else {}) | QUIET_LOGGING
     return config, source
 
@@ -1158,6 +1162,12 @@ BACKENDS = ("auto", *STARTERS)
 # ----------------------------------------------------------------------------------------------
 
 
+def say(line):
+    """Tell the user one line."""
+    sys.stderr.write(f"{line}\n")  # in one piece, for threads speak too
+    sys.stderr.flush()
+
+
 def open_chain(backend, settings, say):
     """Return the backends to try, in order, as links; the first that starts is started. Raises BackendError where none does."""
     names = list(STARTERS) if backend == "auto" else [backend]
@@ -1237,7 +1247,7 @@ def generate(
     numbering=(),
     chain=None,
     near=None,
-    say=None,
+    say=say,
     on_event=None,
 ):
     """Ask each persona for `count` tasks; return the new task dicts, ordered by persona and number.
@@ -1252,7 +1262,6 @@ def generate(
     import queue
     import threading
 
-    say = say or globals()["say"]
     on_event = on_event or (lambda *event: None)
     settings = {"seed": seed, "model": model, "host": host, "timeout": timeout, "tinytroupe_config": tinytroupe_config}
     chain = chain or open_chain(backend, settings, say)
@@ -1262,25 +1271,18 @@ def generate(
     lock, finished = threading.Lock(), []
     done: queue.SimpleQueue = queue.SimpleQueue()
 
-    wanted = [(persona, _last_number(persona, numbering) + turn) for turn in range(1, count + 1) for persona in personas]
+    last = {persona["id"]: _last_number(persona, numbering) for persona in personas}
+    wanted = [(persona, last[persona["id"]] + turn) for turn in range(1, count + 1) for persona in personas]
     wanted = [(persona, index) for persona, index in wanted if f"{persona['id']}_{index}" not in ids]
     # A persona is asked for one task at a time, so that it can be told the topics it has already given.
     waiting = {p["id"]: collections.deque(item for item in wanted if item[0]["id"] == p["id"]) for p in personas}
     idle, freed = {p["id"] for p in personas}, threading.Condition()
 
     def accept(persona, index, raw, backend):
-        task = build_task(raw, persona, index, base, outputs)
-        if task is None:
-            return None, f"no task in the answer {_shown(raw)}"
         with lock:
-            nearest = near.nearest(task["task"])
-            close, other = max(nearest)
-            if close >= DUPLICATE_THRESHOLD:
-                return None, f"too close to {other} ({close:.2f}): {_shown(_topic(task['task']))}"
-            if task["output"] in outputs:  # another thread was faster
-                task = build_task(raw, persona, index, base, outputs)
-            near.add(task, nearest)
-            outputs.add(task["output"])
+            task, refused = admit(raw, persona, index, base, outputs, near)
+            if task is None:
+                return None, refused
             mine[persona["id"]].append(task["task"])
         return task | {"backend": backend["name"], "model": backend["model"], "seed": seed}, ""
 
@@ -1327,10 +1329,21 @@ def generate(
         if task:
             finished.append(task)
         on_event("done", persona, index, task, reasons)
-    places = {
-        f"{persona['id']}_{index}": place for place, (persona, index) in enumerate(sorted(wanted, key=lambda w: personas.index(w[0])))
-    }
-    return sorted(finished, key=lambda task: places[task["id"]])
+    return _in_order(finished, personas)
+
+
+def admit(raw, persona, index, base, outputs, near):
+    """Build a task and enter it into `outputs` (a set) and `near` (a TaskIndex); return (the task or None, why it was refused)."""
+    task = build_task(raw, persona, index, base, outputs)
+    if task is None:
+        return None, f"no task in the answer {_shown(raw)}"
+    nearest = near.nearest(task["task"])
+    close, other = max(nearest)
+    if close >= DUPLICATE_THRESHOLD:
+        return None, f"too close to {other} ({close:.2f}): {_shown(_topic(task['task']))}"
+    near.add(task, nearest)
+    outputs.add(task["output"])
+    return task, ""
 
 
 def _last_number(persona, tasks):
@@ -1375,16 +1388,11 @@ def replay(old, personas, base, near, say):
             continue
         role = str(stored.get("desc", "")).removeprefix("generated: ")
         persona = next((p for p in personas if p["id"] == name), {"id": name, "name": stored.get("persona") or name, "role": role})
-        task = build_task(raw, persona, int(index), base, outputs)
-        nearest = near.nearest(task["task"]) if task else ((0.0, ""), (0.0, ""))
-        if task is None:
-            say(f"{id}: no task in the answer {_shown(raw)}")
-        elif max(nearest)[0] >= DUPLICATE_THRESHOLD:
-            say(f"{id}: too close to {max(nearest)[1]} ({max(nearest)[0]:.2f})")
-        else:
-            near.add(task, nearest)
-            outputs.add(task["output"])
+        task, refused = admit(raw, persona, int(index), base, outputs, near)
+        if task:
             tasks.append(task | {key: value for key, value in stored.items() if key not in task})
+        else:
+            say(f"{id}: {refused}")
     return tasks
 
 
@@ -1496,17 +1504,7 @@ def select_personas(args):
     personas = load_personas(args.personas) if args.personas else PERSONAS
     if args.only is None:
         return personas
-    wanted = [id for id in re.split(r"[,\s]+", args.only) if id]
-    known = {p["id"]: p for p in personas}
-    unknown = [id for id in wanted if id not in known]
-    if unknown or not wanted:
-        raise SuiteError([f"--only: no persona {', '.join(map(repr, unknown)) or 'named'}; there are {', '.join(known)}"])
-    return [known[id] for id in dict.fromkeys(wanted)]
-
-
-def say(line):
-    sys.stderr.write(f"{line}\n")  # in one piece, for threads speak too
-    sys.stderr.flush()
+    return pick({p["id"]: p for p in personas}, args.only, "--only: no persona")
 
 
 def main(argv=None):
@@ -1677,8 +1675,7 @@ def _finish(args, kept, made, asked, near, seconds):
         for task in made:
             sections = task["criteria_specs"][0]
             criteria = f"{sections['type']}({sections['n']})" + (f" from {task['count_from']!r}" if task["count_from"] else "")
-            text = task["task"].replace(task["output"], os.path.basename(task["output"]))
-            table.add_row(*map(Text, (task["id"], task["persona"], text, criteria)))
+            table.add_row(*map(Text, (task["id"], task["persona"], text_without_folder(task), criteria)))
         console.print(table)
     exact = sum(task["criteria_specs"][0]["type"] == "exact_sections" for task in made)
     say(
