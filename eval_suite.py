@@ -1,11 +1,45 @@
 """Score an AI agent on a suite of research tasks, and judge the reports it writes.
 
-    python eval_suite.py --agent 'my-agent {task}'       run the five fixed tasks, then check the reports
-    python eval_suite.py --fast                          only check the reports that exist already
-    python eval_suite.py --generated [PATH] --fast       fixed + generated tasks (default generated_tasks.json)
-    python eval_suite.py --tasks T_A,P_devops_1 ...      a subset
-    python eval_suite.py --agent ... --capture           the report is what the agent prints
-    python eval_suite.py --agent ... --score             one number on stdout, for a tuning loop
+    python eval_suite.py --agent 'my-agent {task}'   run the five fixed tasks, then check the reports
+    python eval_suite.py --fast                      only check the reports that exist already
+    python eval_suite.py --generated [PATH] --fast   fixed + generated tasks
+    python eval_suite.py --agent ... --score         one number on stdout, for a tuning loop
+    python eval_suite.py --generated --audit         prove the criteria, run nothing
+    python eval_suite.py --compare OLD.json NEW.json keep, revert or can't tell
+
+which tasks
+  --generated [PATH]     add the generated tasks (default file generated_tasks.json)
+  --tasks IDS            only these tasks, by id, separated by commas
+  --split tune|holdout   of the generated tasks only those to tune on, or those held out
+  --holdout N            personas held out by --split (default 4)
+  --split-seed S         seed that chooses the personas held out (default 0)
+  --base DIR             folder of the reports (default ~/Desktop/harness-engineering)
+
+how they are run
+  --agent CMD            command line that runs the agent; {task} and {output} are filled in
+                         (default $EVAL_AGENT)
+  --fast                 run no agent, only check the reports that exist
+  --capture              the report is what the agent prints on stdout
+  --timeout S            seconds that one task may take (default 900)
+  --jobs N               tasks run side by side (default 1)
+  --repeat K             run each task K times (default 1)
+  --log-dir DIR          folder in which to keep what the agent prints (default: kept nowhere, its
+                         last lines are shown on an error)
+
+what comes out
+  --score                print only the score on stdout, all else on stderr
+  --json FILE            write the results as JSON
+  --junit FILE           write the results as JUnit XML
+  --html FILE            write the results as an HTML page
+
+other jobs
+  --audit                prove the criteria of the tasks instead of running anything
+  --compare OLD NEW      compare two --json files: KEEP, REVERT, OVERFIT or CAN'T TELL
+  --margin M             gain above which --compare says KEEP (default 0)
+  -h, --help             show this text
+
+exit status: 0 all passed, 1 something failed, 2 wrong usage or bad data, 130 interrupted;
+--compare: 0 KEEP, 1 REVERT or OVERFIT, 3 CAN'T TELL; --audit: 1 something is flagged
 
 A task asks for one Markdown report, saved to one file. Its criteria are functions
 `check(content) -> (passed, detail)`; the factories in CRITERIA make them. Every task of a suite is
@@ -13,13 +47,18 @@ a dict with `id`, `desc`, `task`, `output` and `criteria`. The README has the fo
 meaning of each criterion.
 """
 
+import sys
+
+if __name__ == "__main__" and not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+    print(__doc__.strip())  # before the imports, so that help comes at once
+    sys.exit()
+
 import argparse
 import functools
 import json
 import math
 import os
 import re
-import sys
 import unicodedata
 
 # ----------------------------------------------------------------------------------------------
@@ -2541,51 +2580,30 @@ def positive(kind):
     return convert
 
 
-def help_formatter(prog):
-    """Return argparse's formatter with a width of its own, for looking it up makes argparse import what is slow to import."""
-    try:
-        width = os.get_terminal_size().columns
-    except OSError:
-        width = 100
-    return argparse.HelpFormatter(prog, width=width - 2)
+def flag_parser(name, manual):
+    """Return the argparse parser of a script whose help is its docstring, the manual."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog=name, usage=f"{name} [flags]; --help shows them", add_help=False, formatter_class=formatter)
+    parser.add_argument("-h", "--help", action="version", version=manual.strip())
+    return parser
 
 
 def parse_args(argv):
-    parser = argparse.ArgumentParser(
-        formatter_class=help_formatter,
-        prog="eval_suite.py",
-        description="Score an AI agent on a suite of research tasks, and judge the reports it writes.",
-        epilog="exit status: 0 all passed, 1 something failed, 2 wrong usage or bad data, 130 interrupted; --compare: 0 KEEP, "
-        "1 REVERT or OVERFIT, 3 CAN'T TELL; --audit: 1 something is flagged",
-    )
-    parser.add_argument(
-        "--agent", metavar="CMD", help="command line that runs the agent; {task} and {output} are filled in (default: $EVAL_AGENT)"
-    )
-    parser.add_argument("--fast", action="store_true", help="run no agent, only check the reports that exist")
-    parser.add_argument(
-        "--generated", nargs="?", const=GENERATED_FILE, metavar="PATH", help=f"add the generated tasks (default file {GENERATED_FILE})"
-    )
-    parser.add_argument("--tasks", metavar="IDS", help="only these tasks, by id, separated by commas")
-    parser.add_argument("--capture", action="store_true", help="the report is what the agent prints on stdout")
-    parser.add_argument("--score", action="store_true", help="print only the score on stdout, all else on stderr")
-    parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
-    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
-    parser.add_argument("--html", metavar="FILE", help="write the results as an HTML page")
-    parser.add_argument("--base", default=BASE, metavar="DIR", help=f"folder of the reports (default {BASE})")
-    parser.add_argument("--timeout", type=positive(float), default=900.0, metavar="S", help="seconds that one task may take (default 900)")
-    parser.add_argument("--jobs", type=positive(int), default=1, metavar="N", help="tasks run side by side (default 1)")
-    parser.add_argument(
-        "--log-dir",
-        metavar="DIR",
-        help="folder in which to keep what the agent prints (default: kept nowhere, its last lines are shown on an error)",
-    )
-    parser.add_argument("--repeat", type=positive(int), default=1, metavar="K", help="run each task K times (default 1)")
-    parser.add_argument("--audit", action="store_true", help="prove the criteria of the tasks instead of running anything")
-    parser.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"), help="compare two --json files: KEEP, REVERT, OVERFIT or CAN'T TELL")
-    parser.add_argument("--margin", type=float, default=0.0, metavar="M", help="gain above which --compare says KEEP (default 0)")
-    parser.add_argument("--split", choices=("tune", "holdout"), help="of the generated tasks only those to tune on, or those held out")
-    parser.add_argument("--holdout", type=positive(int), default=4, metavar="N", help="personas held out by --split (default 4)")
-    parser.add_argument("--split-seed", default="0", metavar="S", help="seed that chooses the personas held out (default 0)")
+    parser = flag_parser("eval_suite.py", __doc__)
+    for flag in ("--fast", "--capture", "--score", "--audit"):
+        parser.add_argument(flag, action="store_true")
+    for flag in ("--agent", "--tasks", "--json", "--junit", "--html", "--log-dir"):
+        parser.add_argument(flag)
+    parser.add_argument("--generated", nargs="?", const=GENERATED_FILE)
+    parser.add_argument("--base", default=BASE)
+    parser.add_argument("--timeout", type=positive(float), default=900.0)
+    parser.add_argument("--jobs", type=positive(int), default=1)
+    parser.add_argument("--repeat", type=positive(int), default=1)
+    parser.add_argument("--compare", nargs=2)
+    parser.add_argument("--margin", type=float, default=0.0)
+    parser.add_argument("--split", choices=("tune", "holdout"))
+    parser.add_argument("--holdout", type=positive(int), default=4)
+    parser.add_argument("--split-seed", default="0")
     args = parser.parse_args(argv)
 
     if not args.base.strip():
@@ -2705,7 +2723,7 @@ def interrupt_on_signals():
 
 
 def main(argv=None):
-    """Run the command line; return the exit status (see the epilog of --help)."""
+    """Run the command line; return the exit status (see --help)."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a detail may quote what this terminal can't show

@@ -1,17 +1,54 @@
 """Ask eight professional personas for research tasks and write them as a checked eval suite.
 
-    python tinytroupe_tasks.py                      one task per persona -> generated_tasks.json
-    python tinytroupe_tasks.py --count 2            two per persona
+    python tinytroupe_tasks.py               one task per persona -> generated_tasks.json
+    python tinytroupe_tasks.py --count 2     two per persona
     python tinytroupe_tasks.py --out eval_generated.json
-    python tinytroupe_tasks.py --dry-run            preview, nothing is written anywhere
+    python tinytroupe_tasks.py --dry-run     preview, nothing is written anywhere
+
+who is asked, for what
+  --count N              tasks per persona (default 1)
+  --only IDS             only these personas, by id, separated by commas
+  --personas FILE        your own personas, as TOML or JSON, instead of the eight
+  --list-personas        list the personas and stop
+  --seed N               seed of every choice and model call (default 0)
+  --jobs N               personas asked side by side (default 4)
+
+who answers
+  --backend auto|tinytroupe|ollama|builtin
+                         default auto: the first of the others that works
+  --model M              Ollama model (default $OLLAMA_MODEL, else llama3.2, else the first that
+                         can chat)
+  --host URL             Ollama server (default $OLLAMA_HOST, else 127.0.0.1:11434)
+  --timeout S            seconds that one answer may take (default 300)
+  --tinytroupe-config FILE
+                         configuration of TinyTroupe's own to use (default ./config.ini if it is one)
+  --replay OLD           build the tasks of OLD anew from their raw answers, with today's rules and
+                         no model
+
+what comes out
+  --out FILE             file to write (default generated_tasks.json)
+  --append               keep the tasks that FILE has and number on
+  --resume               go on from what an interrupted run left
+  --dry-run              preview only: nothing is written anywhere
+  --json                 print the tasks as JSON on stdout
+  --base DIR             folder that the tasks save to (default ~/Desktop/harness-engineering)
+  -h, --help             show this text
+
+exit status: 0 all tasks made, 1 fewer than asked or the backend failed, 2 wrong usage or bad data,
+130 interrupted
 
 The personas answer through TinyTroupe if it is installed, else through a local Ollama model, else from
 a built-in bank that needs no model. Each answer becomes a task whose criteria are derived from its own
-text. `python eval_suite.py --generated` scores an agent on them. The README has every flag, the rules,
-and what to do when something fails.
+text. `python eval_suite.py --generated` scores an agent on them. The README has the rules, and what to
+do when something fails.
 """
 
-import argparse
+import sys
+
+if __name__ == "__main__" and not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
+    print(__doc__.strip())  # before the imports, so that help comes at once
+    sys.exit()
+
 import collections
 import contextlib
 import functools
@@ -22,7 +59,6 @@ import math
 import os
 import random
 import re
-import sys
 import time
 import unicodedata
 
@@ -39,8 +75,8 @@ from eval_suite import (
     check_generated,
     console_for,
     content_words,
+    flag_parser,
     folding,
-    help_formatter,
     interrupt_on_signals,
     pick,
     positive,
@@ -1454,40 +1490,18 @@ PARTIAL_SHARE = 0.05  # of the time may go into writing the unfinished tasks
 
 
 def parse_args(argv):
-    parser = argparse.ArgumentParser(
-        formatter_class=help_formatter,
-        prog="tinytroupe_tasks.py",
-        description="Ask eight professional personas for research tasks and write them as a checked eval suite.",
-        epilog="exit status: 0 all tasks made, 1 fewer than asked or the backend failed, 2 wrong usage or bad data, 130 interrupted",
-    )
-    parser.add_argument("--count", type=positive(int), default=1, metavar="N", help="tasks per persona (default 1)")
-    parser.add_argument("--out", default=GENERATED_FILE, metavar="FILE", help=f"file to write (default {GENERATED_FILE})")
-    parser.add_argument("--dry-run", action="store_true", help="preview only: nothing is written anywhere")
-    parser.add_argument("--json", action="store_true", help="print the tasks as JSON on stdout")
-    parser.add_argument(
-        "--backend", choices=BACKENDS, default="auto", help="who answers (default auto: the first of the others that works)"
-    )
-    parser.add_argument(
-        "--model", metavar="M", help=f"Ollama model (default $OLLAMA_MODEL, else {DEFAULT_MODEL}, else the first that can chat)"
-    )
-    parser.add_argument("--host", metavar="URL", help=f"Ollama server (default $OLLAMA_HOST, else {DEFAULT_HOST})")
-    parser.add_argument(
-        "--timeout", type=positive(float), default=300.0, metavar="S", help="seconds that one answer may take (default 300)"
-    )
-    parser.add_argument(
-        "--tinytroupe-config", metavar="FILE", help="configuration of TinyTroupe's own to use (default ./config.ini if it is one)"
-    )
-    parser.add_argument("--only", metavar="IDS", help="only these personas, by id, separated by commas")
-    parser.add_argument("--personas", metavar="FILE", help="your own personas, as TOML or JSON, instead of the eight")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every choice and model call (default 0)")
-    parser.add_argument("--base", default=BASE, metavar="DIR", help=f"folder that the tasks save to (default {BASE})")
-    parser.add_argument("--jobs", type=positive(int), default=4, metavar="N", help="personas asked side by side (default 4)")
-    parser.add_argument("--append", action="store_true", help="keep the tasks that FILE has and number on")
-    parser.add_argument("--resume", action="store_true", help="go on from what an interrupted run left")
-    parser.add_argument(
-        "--replay", metavar="OLD", help="build the tasks of OLD anew from their raw answers, with today's rules and no model"
-    )
-    parser.add_argument("--list-personas", action="store_true", help="list the personas and stop")
+    parser = flag_parser("tinytroupe_tasks.py", __doc__)
+    for flag in ("--dry-run", "--json", "--append", "--resume", "--list-personas"):
+        parser.add_argument(flag, action="store_true")
+    for flag in ("--model", "--host", "--tinytroupe-config", "--only", "--personas", "--replay"):
+        parser.add_argument(flag)
+    parser.add_argument("--count", type=positive(int), default=1)
+    parser.add_argument("--out", default=GENERATED_FILE)
+    parser.add_argument("--backend", choices=BACKENDS, default="auto")
+    parser.add_argument("--timeout", type=positive(float), default=300.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--base", default=BASE)
+    parser.add_argument("--jobs", type=positive(int), default=4)
     args = parser.parse_args(argv)
     if args.replay and (args.append or args.resume):
         parser.error("--replay builds a whole file anew; it goes with neither --append nor --resume")
@@ -1508,7 +1522,7 @@ def select_personas(args):
 
 
 def main(argv=None):
-    """Run the command line; return the exit status (see the epilog of --help)."""
+    """Run the command line; return the exit status (see --help)."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
