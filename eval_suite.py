@@ -381,10 +381,18 @@ def check_name(check):
     return getattr(check, "__name__", None) or type(check).__name__
 
 
-def _whole(n):
+def _counting(name, n, noun, count, exactly=False):
+    """Return the criterion that asks for n of what `count(content)` counts: how many there are, and words that show them."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
-    return n
+
+    def check(content):
+        size, shown = count(content)
+        passed = size == n if exactly else size >= n
+        need = "" if passed else f", need {'exactly' if exactly else 'at least'} {n}"
+        return passed, _count(size, noun) + need + shown
+
+    return _criterion(f"{name}({n})", check)
 
 
 def _count(n, noun):
@@ -397,51 +405,39 @@ def _titles(titles):
 
 def exact_sections(n):
     """Exactly n (int >= 1) H2 sections that are not structural. Raises ValueError for another n."""
-    _whole(n)
 
-    def check(content):
+    def count(content):
         titles = _h2_titles(content)
         counted = [t for t in titles if not is_structural(t)]
         aside = [t for t in titles if is_structural(t)]
-        seen = _count(len(counted), "content section") + ("" if len(counted) == n else f", need exactly {n}")
-        return len(counted) == n, seen + _titles(counted) + (f" (not counted{_titles(aside)})" if aside else "")
+        return len(counted), _titles(counted) + (f" (not counted{_titles(aside)})" if aside else "")
 
-    return _criterion(f"exact_sections({n})", check)
+    return _counting("exact_sections", n, "content section", count, exactly=True)
 
 
 def min_sections(n):
     """At least n (int >= 1) H2 sections of any kind that have a title. Raises ValueError for another n."""
-    _whole(n)
 
-    def check(content):
+    def count(content):
         titles = _h2_titles(content)
-        need = "" if len(titles) >= n else f", need at least {n}"
-        return len(titles) >= n, _count(len(titles), "section") + need + _titles(titles)
+        return len(titles), _titles(titles)
 
-    return _criterion(f"min_sections({n})", check)
+    return _counting("min_sections", n, "section", count)
 
 
 def min_bytes(n):
     """At least n (int >= 1) bytes of UTF-8. Raises ValueError for another n."""
-    _whole(n)
-
-    def check(content):
-        size = len(content.encode("utf-8", "surrogatepass"))
-        return size >= n, _count(size, "byte") + ("" if size >= n else f", need at least {n}")
-
-    return _criterion(f"min_bytes({n})", check)
+    return _counting("min_bytes", n, "byte", lambda content: (len(content.encode("utf-8", "surrogatepass")), ""))
 
 
 def min_lines(n):
     """At least n (int >= 1) lines up to the last one that is not blank. Raises ValueError for another n."""
-    _whole(n)
 
-    def check(content):
+    def count(content):
         text = content.replace("\r\n", "\n").replace("\r", "\n").rstrip()
-        lines = text.count("\n") + 1 if text.strip("\ufeff") else 0
-        return lines >= n, _count(lines, "line") + ("" if lines >= n else f", need at least {n}")
+        return (text.count("\n") + 1 if text.strip("\ufeff") else 0), ""
 
-    return _criterion(f"min_lines({n})", check)
+    return _counting("min_lines", n, "line", count)
 
 
 # ----------------------------------------------------------------------------------------------
@@ -1401,25 +1397,14 @@ def _names_things(right):
     return False
 
 
+ODD_PLURALS = frozenset(
+    "people criteria phenomena children women men alternatives media series species data indices apis crms llms".split()
+)
+
+
 def _is_plural(word):
     word = word.lower().rstrip("'’")
-    if word in (
-        "people",
-        "criteria",
-        "phenomena",
-        "children",
-        "women",
-        "men",
-        "alternatives",
-        "media",
-        "series",
-        "species",
-        "data",
-        "indices",
-        "apis",
-        "crms",
-        "llms",
-    ):
+    if word in ODD_PLURALS:
         return True
     return bool(re.search(r"(?<![su])s$|[a-z]ies$|ses$|ches$", word)) and not re.search(
         r"(?:ss|us|is|ous|news|physics|politics|economics|mathematics|ethics|robotics|analytics|logistics|genetics|mechanics)$", word
@@ -1465,34 +1450,12 @@ def content_words(text):
     return frozenset(_stem(word) for word in words if word not in TEMPLATE_WORDS)
 
 
+ENDINGS = ("izations isations ization isation izing ising ized ised ize ise ations ation ings ing ies ions ion ers er ed es s e y").split()
+
+
 def _stem(word):
     """Cut English endings, so that "optimizing costs" and "cost optimization" meet."""
-    for ending in (
-        "izations",
-        "isations",
-        "ization",
-        "isation",
-        "izing",
-        "ising",
-        "ized",
-        "ised",
-        "ize",
-        "ise",
-        "ations",
-        "ation",
-        "ings",
-        "ing",
-        "ies",
-        "ions",
-        "ion",
-        "ers",
-        "er",
-        "ed",
-        "es",
-        "s",
-        "e",
-        "y",
-    ):
+    for ending in ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]
     return word
@@ -1656,47 +1619,46 @@ def check_generated(data, name, base=BASE):
     ids = {id.casefold(): "the fixed suite" for id, *_ in FIXED_TASKS}
     outputs = {_resolved(f"{base}/{row[3]}").casefold(): f"fixed task {row[0]}" for row in FIXED_TASKS}
     for number, task in enumerate(data):
-        where = f"{name}: task {number + 1}"
+        where, wrong = f"{name}: task {number + 1}", []
         if not isinstance(task, dict):
             faults.append(f"{where}: must be an object, not {_one_line(repr(task))}")
             continue
-        id = task.get("id")
-        if isinstance(id, str) and id:
-            where += f" ({_one_line(id, 40)})"
-        before = len(faults)
         for key in TEXT_KEYS:
             value = task.get(key)
             if key not in task:
-                faults.append(f"{where}: {key} is missing")
+                wrong.append(f"{key} is missing")
             elif not isinstance(value, str):
-                faults.append(f"{where}: {key} must be a string, not {_one_line(repr(value))}")
+                wrong.append(f"{key} must be a string, not {_one_line(repr(value))}")
             elif not value.strip() and key not in MAY_BE_EMPTY:
-                faults.append(f"{where}: {key} is empty")
+                wrong.append(f"{key} is empty")
             elif key != "raw_response" and (bad := re.search(r"[\0\ud800-\udfff]", value)):
                 what = "a NUL character" if bad[0] == "\0" else "half a character (a lone surrogate)"
-                faults.append(f"{where}: {key} has {what} in it")
+                wrong.append(f"{key} has {what} in it")
         if "criteria_specs" not in task:
-            faults.append(f"{where}: criteria_specs is missing")
+            wrong.append("criteria_specs is missing")
         else:
             try:
                 criteria_from_specs(task["criteria_specs"])
             except SuiteError as error:
-                faults += [f"{where}: criteria_specs{'' if fault[0] == '[' else ' '}{fault}" for fault in error.faults]
+                wrong += [f"criteria_specs{'' if fault[0] == '[' else ' '}{fault}" for fault in error.faults]
+        id, output = task.get("id"), task.get("output")
         if isinstance(id, str) and id:
+            where += f" ({_one_line(id, 40)})"
             if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", id):
-                faults.append(f"{where}: id may have letters, digits, '.', '_' and '-' only")
+                wrong.append("id may have letters, digits, '.', '_' and '-' only")
             if id.casefold() in ids:
-                faults.append(f"{where}: id is taken by {ids[id.casefold()]}")
+                wrong.append(f"id is taken by {ids[id.casefold()]}")
             ids.setdefault(id.casefold(), f"task {number + 1}")
-        if isinstance(task.get("output"), str) and task["output"].strip() and not re.search(r"[\0\ud800-\udfff]", task["output"]):
+        if isinstance(output, str) and output.strip() and not re.search(r"[\0\ud800-\udfff]", output):
             task = _moved(task, base)
             place = _resolved(task["output"])
             if not place.startswith(_resolved(base).rstrip(os.sep) + os.sep):
-                faults.append(f"{where}: output {task['output']!r} is outside the base folder {base} (set another with --base)")
+                wrong.append(f"output {task['output']!r} is outside the base folder {base} (set another with --base)")
             elif place.casefold() in outputs:
-                faults.append(f"{where}: output {task['output']!r} is that of {outputs[place.casefold()]}")
+                wrong.append(f"output {task['output']!r} is that of {outputs[place.casefold()]}")
             outputs.setdefault(place.casefold(), f"task {number + 1}")
-        if len(faults) == before:
+        faults += [f"{where}: {fault}" for fault in wrong]
+        if not wrong:
             tasks.append(task)
     if faults:
         raise SuiteError(faults)
@@ -1877,23 +1839,27 @@ def check_task(task, seconds=0.0, exit_status=None):
     (dicts with `name`, `passed` and `detail`; empty on an error) and `fingerprint`.
     """
     path = os.path.expanduser(task["output"])
+
+    def failed(error):
+        return _result(task, [], error, seconds, exit_status)
+
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            return _result(task, [], f"unreadable: {path} is not a file", seconds, exit_status)
+            return failed(f"unreadable: {path} is not a file")
         with open(path, "rb") as file:
             content = file.read().decode("utf-8")
     except FileNotFoundError:
-        return _result(task, [], f"no report at {path}", seconds, exit_status)
+        return failed(f"no report at {path}")
     except UnicodeDecodeError as error:
-        return _result(task, [], f"not UTF-8: byte {error.start} of {path}", seconds, exit_status)
+        return failed(f"not UTF-8: byte {error.start} of {path}")
     except OSError as error:
-        return _result(task, [], f"unreadable: {path}: {error.strerror}", seconds, exit_status)
+        return failed(f"unreadable: {path}: {error.strerror}")
     rows = []
     for check in task["criteria"]:
         try:
             passed, detail = check(content)
         except Exception as error:  # a user's own criterion; a broken judge is no verdict
-            return _result(task, [], f"criterion {check_name(check)} raised {type(error).__name__}: {error}", seconds, exit_status)
+            return failed(f"criterion {check_name(check)} raised {type(error).__name__}: {error}")
         rows.append({"name": check_name(check), "passed": bool(passed), "detail": str(detail)})
     return _result(task, rows, None, seconds, exit_status)
 
@@ -1917,10 +1883,13 @@ def _result(task, rows, error, seconds, exit_status):
 
 def task_fingerprint(task):
     """Return 16 hex digits of a hash of a task's text (its folder left out) and criteria, by which runs are matched."""
+    return _digest(json.dumps([text_without_folder(task), [check_name(check) for check in task["criteria"]]]))[:16]
+
+
+def _digest(text):
     import hashlib
 
-    names = [check_name(check) for check in task["criteria"]]
-    return hashlib.sha256(json.dumps([text_without_folder(task), names]).encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def agent_words(agent, task):
@@ -2431,16 +2400,35 @@ def audit_table(rows):
     return table
 
 
+COMPARISON_HEADERS = ("group", "tasks", "clusters", "old", "new", "difference", "95% interval", "p")
+
+
+def comparison_rows(result):
+    """Return the cells of a comparison under COMPARISON_HEADERS: a row a group, and the gap."""
+    rows = [
+        [
+            name,
+            f"{g['tasks']}",
+            f"{g['clusters']}",
+            f"{g['old']:.3f}",
+            f"{g['new']:.3f}",
+            f"{g['difference']:+.3f}",
+            _interval(g),
+            f"{g['p']:.3f}",
+        ]
+        for name, g in result["groups"].items()
+    ]
+    gap = result["gap"]
+    return rows + ([["overfit gap", *[""] * 4, f"{gap['difference']:+.3f}", _interval(gap), ""]] if gap else [])
+
+
 def comparison_table(result):
-    """Return the rich table of a comparison: a row a group, and the gap."""
+    """Return the rich table of a comparison."""
     from rich.table import Table
 
-    table = Table("group", "tasks", "clusters", "old", "new", "difference", "95% interval", "p")
-    for name, g in result["groups"].items():
-        cells = [name, str(g["tasks"]), str(g["clusters"]), f"{g['old']:.3f}", f"{g['new']:.3f}"]
-        table.add_row(*cells, f"{g['difference']:+.3f}", _interval(g), f"{g['p']:.3f}")
-    if result["gap"]:
-        table.add_row("overfit gap", *[""] * 4, f"{result['gap']['difference']:+.3f}", _interval(result["gap"]), "")
+    table = Table(*COMPARISON_HEADERS)
+    for row in comparison_rows(result):
+        table.add_row(*row)
     return table
 
 
@@ -2476,19 +2464,10 @@ def comparison_html(result):
     """Return a comparison as one HTML page: the verdict, the intervals, and for each task a line from old to new."""
     from html import escape
 
-    rows = [
-        f"<tr><td>{name}<td>{g['tasks']}<td>{g['old']:.3f}<td>{g['new']:.3f}<td>{g['difference']:+.3f}<td>{_interval(g)}<td>{g['p']:.3f}</tr>"
-        for name, g in result["groups"].items()
-    ]
-    if result["gap"]:
-        rows.append(f"<tr><td>overfit gap<td><td><td><td>{result['gap']['difference']:+.3f}<td>{_interval(result['gap'])}<td></tr>")
-    parts = [HTML_HEAD, f"<h1>{escape(result['verdict'])}</h1>", *(f"<p>{escape(line)}</p>" for line in comparison_lines(result))]
-    parts += [
-        "<table><tr><th>group<th>tasks<th>old<th>new<th>difference<th>95% interval<th>p</tr>",
-        *rows,
-        "</table>",
-        _interval_svg(result),
-    ]
+    lines = "".join(f"<p>{escape(line)}</p>\n" for line in comparison_lines(result))
+    rows = "\n".join("<tr>" + "".join(f"<td>{cell}" for cell in row) + "</tr>" for row in comparison_rows(result))
+    table = f"<table><tr>{''.join(f'<th>{header}' for header in COMPARISON_HEADERS)}</tr>\n{rows}\n</table>"
+    parts = [HTML_HEAD, f"<h1>{escape(result['verdict'])}</h1>", lines + table, _interval_svg(result)]
     return "\n".join(parts + [_slopes_svg(name, [t for t in result["tasks"] if t["group"] == name]) for name in result["groups"]]) + "\n"
 
 
@@ -2692,21 +2671,17 @@ def persona_of(task_id):
 
 def held_out_personas(tasks, args):
     """Return the ids of the personas held out: the first by sha256 of seed and id; raises SuiteError where none is left."""
-    import hashlib
-
     personas = {persona_of(task["id"]) for task in tasks}
     if args.holdout >= len(personas):
         raise SuiteError([f"--holdout {args.holdout} leaves none to tune on; the generated tasks have {_count(len(personas), 'persona')}"])
-    ordered = sorted(personas, key=lambda id: hashlib.sha256(f"{args.split_seed}:{id}".encode()).hexdigest())
+    ordered = sorted(personas, key=lambda id: _digest(f"{args.split_seed}:{id}"))
     return set(ordered[: args.holdout])
 
 
 def split_record(tasks, args):
     """Return what the results say of the split that was run, with the fingerprint by which runs are matched."""
-    import hashlib
-
     personas = sorted({persona_of(task["id"]) for task in tasks if task["group"] == "generated"})
-    mark = hashlib.sha256(json.dumps([args.split, personas, args.holdout, args.split_seed]).encode()).hexdigest()[:16]
+    mark = _digest(json.dumps([args.split, personas, args.holdout, args.split_seed]))[:16]
     return {"part": args.split, "personas": personas, "holdout": args.holdout, "seed": args.split_seed, "fingerprint": mark}
 
 
