@@ -47,17 +47,20 @@ a dict with `id`, `desc`, `task`, `output` and `criteria`. The README has the fo
 meaning of each criterion.
 """
 
+import os
 import sys
 
+# Help comes at once: before the imports, and with nothing to tear down.
 if __name__ == "__main__" and not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
-    print(__doc__.strip())  # before the imports, so that help comes at once
-    sys.exit()
+    try:
+        print(__doc__.strip(), flush=True)
+    finally:
+        os._exit(0)
 
 import argparse
 import functools
 import json
 import math
-import os
 import re
 import unicodedata
 
@@ -168,26 +171,21 @@ def parse_report(content):
     import pyromark
 
     # A lone surrogate can't be encoded, and so not parsed; it shows as "?", as in most editors.
-    source = content.removeprefix("\ufeff").encode("utf-8", "replace").decode("utf-8")
+    source = content.removeprefix("\ufeff").encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
     meta, source = _split_front_matter(source.replace("\r\n", "\n").replace("\r", "\n"))
     blocks: list = []
-    parts: list = []
-    targets: list = []
+    parts: list = []  # of the block at hand; a link's target stands between NULs
     links: list = []
     lists: list = []
     headers: list = []
-    kind, level, depth, in_code = "text", 0, 0, False
+    kind, level, depth, in_code, bold, lead = "text", 0, 0, False, False, ""
     column: object = None
-    lead_start: int | None = None
-    lead = ""
 
     def end_block():
-        text = full = "".join(parts) if kind == "code" else "".join(parts).strip()
+        marked = "".join(parts)
+        texts = [marked] * 2 if "\0" not in marked else [re.sub("\0[^\0]*\0", "", marked), marked.replace("\0", "")]
+        text, full = texts if kind == "code" else map(str.strip, texts)
         if text or kind == "code":
-            if targets:
-                for place, target in reversed(targets):
-                    parts[place - 1] += f" <{target}>"
-                full = "".join(parts).strip()
             block = {"kind": kind, "level": level, "top": depth == 0, "text": text, "full": full, "lead": lead}
             under = headers[column] if isinstance(column, int) and column < len(headers) else ""
             blocks.append(block | {"numbered": bool(lists and lists[-1]), "column": column, "under": under})
@@ -206,19 +204,16 @@ def parse_report(content):
             start = name == "Start"
             if tag in INLINE_TAGS:
                 if tag == "Strong" and start and not parts:
-                    lead_start = len(parts)
-                elif tag == "Strong" and not start and lead_start is not None:
-                    lead, lead_start = "".join(parts[lead_start:]).strip(), None
-                elif tag == "Link" and start:
-                    links.append(data["dest_url"])
+                    bold = True
+                elif tag == "Strong" and not start and bold:
+                    lead, bold = re.sub("\0[^\0]*\0", "", "".join(parts)).strip(), False
                 elif tag == "Link":
-                    parts.append("")
-                    targets.append((len(parts), links.pop()))
+                    links.append(data["dest_url"]) if start else parts.append(f"\0 <{links.pop()}>\0")
                 continue
-            had_text = bool("".join(parts).strip())
+            before = len(blocks)
             if parts or kind == "code":
                 end_block()
-                kind, parts, targets, lead, lead_start, in_code = "text", [], [], "", None, False
+                kind, parts, lead, bold, in_code = "text", [], "", False, False
             if tag == "Item" or tag == "BlockQuote":
                 depth += 1 if start else -1
             elif tag == "List":
@@ -226,10 +221,10 @@ def parse_report(content):
             elif tag in ("Table", "TableHead", "TableRow"):
                 column = None if not start or tag == "Table" else "header" if tag == "TableHead" else -1
                 headers = [] if tag == "Table" else headers
+            elif tag == "TableCell" and column == "header":
+                headers += [] if start else [blocks[-1]["text"] if len(blocks) > before else ""]
             elif tag == "TableCell" and start and isinstance(column, int):
                 column += 1
-            elif tag == "TableCell" and column == "header":
-                headers += [] if start else [blocks[-1]["text"] if had_text else ""]
             if not start:
                 kind, level = "text", 0
             elif tag != "Paragraph" or kind != "item":
@@ -242,10 +237,10 @@ def parse_report(content):
             tag_name = tag[1].lower() if tag else ""
             if tag_name in CODE_TAGS:
                 in_code = value[1] != "/"
-            elif kind == "heading" and value.startswith("<!--"):
-                pass  # "<!-- omit in toc -->" is no part of the title
-            elif tag_name == "br" or tag_name not in HTML_TAGS:
-                parts.append("\n" if tag_name == "br" else value)
+            elif tag_name == "br":
+                parts.append("\n")
+            elif tag_name not in HTML_TAGS and not (kind == "heading" and value.startswith("<!--")):
+                parts.append(value)  # in a title, "<!-- omit in toc -->" is no part of it
         else:  # Html, and SoftBreak, HardBreak and Rule, which carry no text
             parts.append(value or "\n")
     return tuple(blocks)
@@ -2345,6 +2340,18 @@ def console_for(file):
     return console if console.is_terminal else Console(file=file, highlight=False, width=PIPED_WIDTH)
 
 
+def rendered(table, stream):
+    """Return a rich table as the text that suits a stream."""
+    import io
+
+    console = console_for(stream)
+    # In the stream's encoding: rich draws other lines where it lacks the usual ones.
+    drawn = console.file = io.TextIOWrapper(io.BytesIO(), encoding=console.encoding, errors="replace")
+    console.print(table)
+    drawn.seek(0)
+    return drawn.read().rstrip("\n")
+
+
 def folding(header):
     """Return a table column that breaks a long word, such as a path, instead of cutting it off."""
     from rich.table import Column
@@ -2697,24 +2704,49 @@ def interrupt_on_signals():
         pass  # not in the main thread, where signals are somebody else's
 
 
+def ready_streams():
+    """Make stdout and stderr take any text, where they are closed or where their encoding lacks a character."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or open(os.devnull, "w")
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+        setattr(sys, name, stream)
+
+
+def say(text, stream=None):
+    """Print lines on stderr, or on `stream`; return False where that fails though somebody would read them.
+
+    Nothing is raised: that nobody reads on (`| head -1`), or that a disk is full, is no reason to end a run.
+    """
+    stream = stream or sys.stderr
+    try:
+        stream.write(f"{text}\n")  # in one piece, for threads speak too
+        stream.flush()
+    except OSError as error:
+        # What is left of it goes nowhere, or it would fail again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            say(f"stdout can't be written: {error.strerror}")
+            return False
+    return True
+
+
 def main(argv=None):
     """Run the command line; return the exit status (see --help)."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a detail may quote what this terminal can't show
+    ready_streams()
     args = parse_args(argv)
     try:
         import pyromark  # noqa: F401  (before an agent is run for an hour)
         import rich  # noqa: F401
     except ImportError as error:
-        print(f"eval_suite.py: {error}; pip install -r requirements.txt, and run with the Python of that environment", file=sys.stderr)
+        say(f"eval_suite.py: {error}; pip install -r requirements.txt, and run with the Python of that environment")
         return 2
     try:
         if args.compare:
             return _show_comparison(compare_runs(read_run(args.compare[0]), read_run(args.compare[1]), args.margin), args)
         tasks = select_tasks(args)
     except SuiteError as error:
-        print("\n".join(f"eval_suite.py: {fault}" for fault in error.faults), file=sys.stderr)
+        say("\n".join(f"eval_suite.py: {fault}" for fault in error.faults))
         return 2
     if args.audit:
         return _show_audit([audit_task(task) for task in tasks], args)
@@ -2731,7 +2763,7 @@ def _run_with_progress(tasks, args):
     if args.fast:
         return score_suite(tasks)
     if not sys.stderr.isatty():
-        return score_suite(tasks, args.agent, on_result=lambda r: print(_progress_line(r), file=sys.stderr, flush=True), **options)
+        return score_suite(tasks, args.agent, on_result=lambda r: say(_progress_line(r)), **options)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -2761,43 +2793,38 @@ def _progress_line(result):
 
 
 def _show(run, asked, args):
-    """Print and write a run; return the exit status."""
-    console = console_for(sys.stderr if args.score else sys.stdout)
-    console.print(results_table(run))
-    console.print(summary_line(run), markup=False)
-    if run["interrupted"]:
-        print(f"interrupted: {len(run['tasks'])} of {_count(asked, 'task')} done", file=sys.stderr)
-    status = 130 if run["interrupted"] else 0 if all(r["status"] == "passed" for r in run["tasks"]) else 1
+    """Write and print a run; return the exit status."""
     written = _write_outputs(args, {"json": lambda: as_json(run), "junit": lambda: junit_xml(run), "html": lambda: results_html(run)})
-    if args.score and not run["interrupted"]:
-        print(f"{run['score']:.3f}")
-    return status if written else 2
+    stream = sys.stderr if args.score else sys.stdout
+    printed = say(f"{rendered(results_table(run), stream)}\n{summary_line(run)}", stream)
+    if run["interrupted"]:
+        say(f"interrupted: {len(run['tasks'])} of {_count(asked, 'task')} done")
+    elif args.score:
+        printed = say(f"{run['score']:.3f}", sys.stdout)
+    status = 130 if run["interrupted"] else 0 if all(r["status"] == "passed" for r in run["tasks"]) else 1
+    return status if written and printed else 2
 
 
 def _show_audit(rows, args):
-    """Print and write an audit; return the exit status: 1 where a task is flagged."""
+    """Write and print an audit; return the exit status: 1 where a task is flagged."""
     flagged = [row for row in rows if row["flags"]]
     unproved = sum(c["proof"] == "unproved" for row in rows for c in row["criteria"])
-    summary = {"tasks": len(rows), "flagged": len(flagged), "unproved": unproved}
-    console = console_for(sys.stdout)
-    console.print(audit_table(rows))
     floors = [max(row["floors"].values()) for row in rows if row["floors"]]
-    console.print(
+    summary = {"tasks": len(rows), "flagged": len(flagged), "unproved": unproved}
+    told = (
         f"{_count(len(rows), 'task')}: {len(rows) - len(flagged)} sound, {len(flagged)} flagged, {_count(unproved, 'criterion').replace('criterions', 'criteria')} "
-        f"unproved; highest floor of a null agent {max(floors, default=0.0):.2f}",
-        markup=False,
+        f"unproved; highest floor of a null agent {max(floors, default=0.0):.2f}"
     )
     written = _write_outputs(args, {"json": lambda: as_json(summary | {"audit": rows})})
-    return (1 if flagged else 0) if written else 2
+    printed = say(f"{rendered(audit_table(rows), sys.stdout)}\n{told}", sys.stdout)
+    return (1 if flagged else 0) if written and printed else 2
 
 
 def _show_comparison(result, args):
-    """Print and write a comparison; return the exit status that goes with its verdict."""
-    console = console_for(sys.stdout)
-    console.print(comparison_table(result))
-    print("\n".join(comparison_lines(result)))  # each one line, for who reads them by program
+    """Write and print a comparison; return the exit status that goes with its verdict."""
     written = _write_outputs(args, {"json": lambda: as_json(result), "html": lambda: comparison_html(result)})
-    return EXIT_STATUS[result["verdict"]] if written else 2
+    printed = say("\n".join([rendered(comparison_table(result), sys.stdout), *comparison_lines(result)]), sys.stdout)
+    return EXIT_STATUS[result["verdict"]] if written and printed else 2
 
 
 def as_json(data):
@@ -2822,7 +2849,7 @@ def _write_outputs(args, writers):
             try:
                 write_whole(path, text())
             except OSError as error:
-                print(f"eval_suite.py: --{flag}: {path} cannot be written: {error.strerror}", file=sys.stderr)
+                say(f"eval_suite.py: --{flag}: {path} cannot be written: {error.strerror}")
                 written = False
     return written
 

@@ -43,11 +43,15 @@ text. `python eval_suite.py --generated` scores an agent on them. The README has
 do when something fails.
 """
 
+import os
 import sys
 
+# Help comes at once: before the imports, and with nothing to tear down.
 if __name__ == "__main__" and not {"-h", "--help"}.isdisjoint(sys.argv[1:]):
-    print(__doc__.strip())  # before the imports, so that help comes at once
-    sys.exit()
+    try:
+        print(__doc__.strip(), flush=True)
+    finally:
+        os._exit(0)
 
 import collections
 import contextlib
@@ -56,7 +60,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import random
 import re
 import time
@@ -82,6 +85,9 @@ from eval_suite import (
     positive,
     prove,
     read_json,
+    ready_streams,
+    rendered,
+    say,
     similarity,
     text_without_folder,
     write_whole,
@@ -1198,12 +1204,6 @@ BACKENDS = ("auto", *STARTERS)
 # ----------------------------------------------------------------------------------------------
 
 
-def say(line):
-    """Tell the user one line."""
-    sys.stderr.write(f"{line}\n")  # in one piece, for threads speak too
-    sys.stderr.flush()
-
-
 def open_chain(backend, settings, say):
     """Return the backends to try, in order, as links; the first that starts is started. Raises BackendError where none does."""
     names = list(STARTERS) if backend == "auto" else [backend]
@@ -1523,16 +1523,13 @@ def select_personas(args):
 
 def main(argv=None):
     """Run the command line; return the exit status (see --help)."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    ready_streams()
     args = parse_args(argv)
     try:
         personas = select_personas(args)
         if args.list_personas:
-            for p in personas:
-                print(f"{p['id']:<12} {p['name']}, {p['role']}. {p['context']}")
-            return 0
+            lines = [f"{p['id']:<12} {p['name']}, {p['role']}. {p['context']}" for p in personas]
+            return 0 if say("\n".join(lines), sys.stdout) else 2
         interrupt_on_signals()
         return _replayed(args, personas) if args.replay else _generated(args, personas)
     except SuiteError as error:
@@ -1683,21 +1680,18 @@ def _finish(args, kept, made, asked, near, seconds):
     from rich.table import Table
     from rich.text import Text
 
-    console = console_for(sys.stderr)
     if made:
         table = Table(*map(folding, ("id", "persona", "task", "criteria")))
         for task in made:
             sections = task["criteria_specs"][0]
             criteria = f"{sections['type']}({sections['n']})" + (f" from {task['count_from']!r}" if task["count_from"] else "")
             table.add_row(*map(Text, (task["id"], task["persona"], text_without_folder(task), criteria)))
-        console.print(table)
+        say(rendered(table, sys.stderr))
     exact = sum(task["criteria_specs"][0]["type"] == "exact_sections" for task in made)
     say(
         f"{len(made)} of {asked} tasks made: {exact} exact, {len(made) - exact} open; closest pair {near.closest:.2f}, closest to a fixed task "
         f"{near.closest_fixed:.2f} (duplicates from {DUPLICATE_THRESHOLD}); {seconds:.1f} s"
     )
-    if args.json:
-        print(as_json([*kept, *made]), end="")
     if not made:
         say(f"no task was made, so {args.out} is left as it was")
     elif args.dry_run:
@@ -1710,6 +1704,8 @@ def _finish(args, kept, made, asked, near, seconds):
             say(f"tinytroupe_tasks.py: {args.out} can't be written: {error.strerror}")
             return 2
         say(f"wrote {len(kept) + len(made)} tasks to {args.out}")
+    if args.json and not say(as_json([*kept, *made]).rstrip("\n"), sys.stdout):
+        return 2
     return 0 if made and len(made) >= asked else 1
 
 

@@ -654,6 +654,39 @@ def test_help_the_parser_and_the_readme_tell_of_the_same_flags(script, capsys):
     assert told == set(re.findall(r"--[a-z-]+", " ".join(rows))) | {"--help"}
 
 
+# How a stream can be broken -> what the shell does to it
+BROKEN = {"its reader has gone": "", "closed": "{}>&-", "full": "{}>/dev/full"}
+# What is run -> the file that it leaves
+RUNS = {
+    "a run": ("eval_suite.py --agent '{agent}' --tasks T_A,T_C --json run.json", "run.json"),
+    "a score": ("eval_suite.py --agent '{agent}' --tasks T_A,T_C --score --json run.json", "run.json"),
+    "an audit": ("eval_suite.py --audit --json audit.json", "audit.json"),
+    "a generation": ("tinytroupe_tasks.py --backend builtin --only P_pm --json --out tasks.json", "tasks.json"),
+    "a list": ("tinytroupe_tasks.py --list-personas", None),
+}
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("what", RUNS)
+def test_a_stream_that_breaks_loses_nothing_and_shows_no_traceback(what, broken, stream):
+    command, left = RUNS[what]
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(SCRIPT.parent))}/" + command.format(
+        agent=program(AGENTS["writes"]) + " {task} {output}"
+    )
+    number, other = (1, "2>told") if stream == "stdout" else (2, ">told")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        subprocess.run(["bash", "-c", f"{command} {other} {BROKEN[broken].format(number)}"], stdout=gone, stderr=gone, timeout=PATIENCE)
+    told = Path("told").read_text()
+    assert "Traceback" not in told and "Exception ignored" not in told
+    if left:
+        assert json.loads(Path(left).read_text())
+    if stream == "stdout" and broken == "full":
+        assert "stdout can't be written: No space left on device" in told
+
+
 # The environment, the arguments -> who runs
 DEFAULTS = {
     "the environment's": ("one", [], "one"),
@@ -955,6 +988,7 @@ def test_output_in_a_locale_that_has_only_ascii():
     write_reports(("T_A", "## 調べ 🚀\n".encode()))
     ran = suite("--fast", env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}, status=1)
     assert "T_A" in ran.stdout and "need exactly 5" in ran.stdout
+    assert ran.stdout.startswith("+---")
 
 
 def test_on_a_terminal_there_is_a_progress_bar():
