@@ -1341,15 +1341,11 @@ def _judge(text, match):
 
 def _is_ranked_list(left, ranking, right):
     """Tell "the top 5 tools" and "a top-5 list" from "a top-5 city" and "why do top 3 results win"."""
-    if re.search(r"(?i)\b(?:do|does|did|why|is|can|will|should|that|when|how) $", left) or re.match(
-        r"(?i)\s+(?:radio|music|hits|chart|pop)\b", right
-    ):
+    if re.search(r"(?i)\b(?:do|does|did|why|is|can|will|should|that|when|how) $", left):
         return False
-    if not ranking.endswith("-") and not re.search(r"(?i)\ban? $", left):
-        return True
-    return bool(
-        re.match(r"(?i)\s+(?:[\w-]+ ){0,2}?(?:list|of|ranking|round-?up|guide|comparison|rundown|overview|shortlist)\b", right)
-    ) or (not re.search(r"(?i)\ban? $", left) and _names_things(right))
+    article = re.search(r"(?i)\ban? $", left)
+    is_list = re.match(r"(?i)\s+(?:[\w-]+ ){0,2}?(?:list|of|ranking|round-?up|guide|comparison|rundown|overview|shortlist)\b", right)
+    return bool(is_list or not article and (not ranking.endswith("-") or _names_things(right)))
 
 
 def _is_name(left, previous, words, right, ranking):
@@ -1745,53 +1741,45 @@ def prove(specs):
     fails it alone. `proof` is "proved", "unproved" for a type that WITNESSES does not know, or what is wrong.
     """
     checks = criteria_from_specs(specs)
-    arguments = [arguments_of(spec) for spec in specs]
-    plan, flags = dict(PLAN), []
-    for spec, given in zip(specs, arguments, strict=True):
-        if spec["type"] in WITNESSES:
-            plan |= WITNESSES[spec["type"]][0](plan, **given)
+    plan, rows, flags = dict(PLAN), [], []
+    known = [k for k, spec in enumerate(specs) if spec["type"] in WITNESSES]
+    for k in known:
+        plan |= WITNESSES[specs[k]["type"]][0](plan, **arguments_of(specs[k]))
     if plan["bytes"] > LARGEST_WITNESS or plan["lines"] * 12 > LARGEST_WITNESS or plan["sections"] * 20 > LARGEST_WITNESS:
         return None, [], [f"no witness: the criteria ask for more than {LARGEST_WITNESS:,} bytes"]
     witness = draw_report(plan)
-    known = [number for number, spec in enumerate(specs) if spec["type"] in WITNESSES]
     missed = [f"{check_name(checks[k])} ({checks[k](witness)[1]})" for k in known if not checks[k](witness)[0]]
     if missed:
         return None, [], [f"no witness passes all criteria; it misses {'; '.join(missed)}"]
-    rows = []
-    for number, (spec, given, check) in enumerate(zip(specs, arguments, checks, strict=True)):
-        proof = "unproved"
+    for number, check in enumerate(checks):
+        name, proof = check_name(check), "unproved"
         if number in known:
-            mutant = draw_report(plan | WITNESSES[spec["type"]][1](plan, **given))
+            mutant = draw_report(plan | WITNESSES[specs[number]["type"]][1](plan, **arguments_of(specs[number])))
             failed = [k for k in known if not checks[k](mutant)[0]]
-            if number not in failed:
-                proof = "checks nothing: its mutant passes"
-            elif failed != [number]:
-                proof = f"fails only together with {', '.join(check_name(checks[k]) for k in failed if k != number)}"
-            else:
-                proof = "proved"
-        if proof not in ("proved", "unproved"):
-            flags.append(f"{check_name(check)} {proof}")
-        rows.append({"name": check_name(check), "proof": proof})
+            others = ", ".join(check_name(checks[k]) for k in failed if k != number)
+            proof = (
+                "checks nothing: its mutant passes"
+                if number not in failed
+                else f"fails only together with {others}"
+                if others
+                else "proved"
+            )
+            flags += [f"{name} {proof}"] if proof != "proved" else []
+        rows.append({"name": name, "proof": proof})
     return witness, rows, flags
 
 
 def audit_task(task, fixed=SUITE):
     """Audit one task: its proof, the null agents, the count in its text, the closest fixed task; return a dict with `flags`."""
     witness, rows, flags = prove(task["criteria_specs"])
-    floors = {}
-    passed_by: dict = {row["name"]: 0 for row in rows}
-    for name, write in NULL_AGENTS.items() if witness else ():
-        report = write(task, witness)
-        passed = [check_name(check) for check in task["criteria"] if check(report)[0]]
-        floors[name] = len(passed) / len(task["criteria"])
-        for criterion in passed:
-            passed_by[criterion] += 1
-        if floors[name] == 1:
-            flags.append(f"the null agent {name!r} passes all criteria")
+    reports = {name: write(task, witness) for name, write in NULL_AGENTS.items()} if witness else {}
+    passed = {name: [bool(check(report)[0]) for check in task["criteria"]] for name, report in reports.items()}
+    floors = {name: sum(verdicts) / len(verdicts) for name, verdicts in passed.items()}
+    flags += [f"the null agent {name!r} passes all criteria" for name, floor in floors.items() if floor == 1]
     flags += [
         f"{row['name']} is unproved and passes every null agent"
-        for row in rows
-        if row["proof"] == "unproved" and passed_by[row["name"]] == len(floors)
+        for number, row in enumerate(rows)
+        if row["proof"] == "unproved" and all(verdicts[number] for verdicts in passed.values())
     ]
     asked = _extract_count(text_without_folder(task))
     exact = next((spec["n"] for spec in task["criteria_specs"] if spec["type"] == "exact_sections"), None)
@@ -2528,6 +2516,9 @@ def junit_xml(run):
             suite.set(attribute, str(sum(r["status"] == status for r in results)))
         for result in results:
             case = ElementTree.SubElement(suite, "testcase", classname=group, name=result["id"], time=f"{result['seconds']:.3f}")
+            if result["exit_status"]:
+                properties = ElementTree.SubElement(case, "properties")
+                ElementTree.SubElement(properties, "property", name="exit_status", value=str(result["exit_status"]))
             if result["status"] != "passed":
                 kind, wrong = "error" if result["status"] == "error" else "failure", what_is_wrong(result)
                 ElementTree.SubElement(case, kind, message=clean(wrong[0])).text = clean("\n".join(wrong))

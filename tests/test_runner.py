@@ -941,6 +941,14 @@ def test_what_is_wrong_is_in_every_output():
     assert "[red]<b> 3" in tasks["P_2"]["criteria"][0]["detail"]
 
 
+def test_the_exit_status_of_a_judged_agent_is_in_every_output():
+    suite("--agent", agent("writes and fails"), "--tasks", "T_A", "--json", "R.json", "--junit", "R.xml", "--html", "R.html", status=0)
+    (task,) = json.loads(Path("R.json").read_text())["tasks"]
+    assert (task["status"], task["exit_status"]) == ("passed", 3)
+    assert [p.attrib for p in ElementTree.parse("R.xml").iter("property")] == [{"name": "exit_status", "value": "3"}]
+    assert re.search(r"T_A\W+passed\W+1\.000\W+[\d.]+\W+3\b", Page(Path("R.html").read_text()).text)
+
+
 def shown_everywhere(title):
     """Let a criterion quote a title; return the detail, and what stdout, the XML and the HTML say."""
     Path("made.json").write_text(json.dumps([generated(1)]))
