@@ -2561,7 +2561,7 @@ def flag_parser(name, manual):
     """Return the argparse parser of a script whose help is its docstring, the manual."""
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog=name, usage=f"{name} [flags]; --help shows them", add_help=False, formatter_class=formatter)
-    parser.add_argument("-h", "--help", action="version", version=manual.strip())
+    parser.add_argument("-h", "--help", action="version", version=(manual or "").strip())  # -OO takes it away
     return parser
 
 
