@@ -5,7 +5,7 @@
     python eval_suite.py --generated [PATH] --fast   fixed + generated tasks
     python eval_suite.py --agent ... --score         one number on stdout, for a tuning loop
     python eval_suite.py --generated --audit         prove the criteria, run nothing
-    python eval_suite.py --compare OLD.json NEW.json keep, revert or can't tell
+    python eval_suite.py --compare OLD NEW           keep, revert or can't tell
 
 which tasks
   --generated [PATH]     add the generated tasks (default file generated_tasks.json)

@@ -21,7 +21,8 @@ who answers
   --host URL             Ollama server (default $OLLAMA_HOST, else 127.0.0.1:11434)
   --timeout S            seconds that one answer may take (default 300)
   --tinytroupe-config FILE
-                         configuration of TinyTroupe's own to use (default ./config.ini if it is one)
+                         configuration of TinyTroupe's own to use (default ./config.ini if it is
+                         one)
   --replay OLD           build the tasks of OLD anew from their raw answers, with today's rules and
                          no model
 
@@ -37,10 +38,10 @@ what comes out
 exit status: 0 all tasks made, 1 fewer than asked or the backend failed, 2 wrong usage or bad data,
 130 interrupted
 
-The personas answer through TinyTroupe if it is installed, else through a local Ollama model, else from
-a built-in bank that needs no model. Each answer becomes a task whose criteria are derived from its own
-text. `python eval_suite.py --generated` scores an agent on them. The README has the rules, and what to
-do when something fails.
+The personas answer through TinyTroupe if it is installed, else through a local Ollama model, else
+from a built-in bank that needs no model. Each answer becomes a task whose criteria are derived from
+its own text. `python eval_suite.py --generated` scores an agent on them. The README has the rules,
+and what to do when something fails.
 """
 
 import os
