@@ -1441,7 +1441,7 @@ def content_words(text):
     return frozenset(_stem(word) for word in words if word not in TEMPLATE_WORDS)
 
 
-ENDINGS = ("izations isations ization isation izing ising ized ised ize ise ations ation ings ing ies ions ion ers er ed es s e y").split()
+ENDINGS = "izations isations ization isation izing ising ized ised ize ise ations ation ings ing ies ions ion ers er ed es s e y".split()
 
 
 def _stem(word):
@@ -1756,15 +1756,15 @@ def prove(specs):
         if number in known:
             mutant = draw_report(plan | WITNESSES[specs[number]["type"]][1](plan, **arguments_of(specs[number])))
             failed = [k for k in known if not checks[k](mutant)[0]]
-            others = ", ".join(check_name(checks[k]) for k in failed if k != number)
-            proof = (
-                "checks nothing: its mutant passes"
-                if number not in failed
-                else f"fails only together with {others}"
-                if others
-                else "proved"
-            )
-            flags += [f"{name} {proof}"] if proof != "proved" else []
+            others = [check_name(checks[k]) for k in failed if k != number]
+            if number not in failed:
+                proof = "checks nothing: its mutant passes"
+            elif others:
+                proof = f"fails only together with {', '.join(others)}"
+            else:
+                proof = "proved"
+        if proof not in ("proved", "unproved"):
+            flags.append(f"{name} {proof}")
         rows.append({"name": name, "proof": proof})
     return witness, rows, flags
 
