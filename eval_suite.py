@@ -499,7 +499,7 @@ UNFILLED = {
     ),
     "an unfilled bracket": (
         ("[", "{", "<"),
-        rf"(?i)(?<![\w\])])\[(?:(?:your|the|first|last|full|start|end|due|company|client|author|analyst|project|product|team) )?{FIELD_NOUNS}(?: name| title| [a-z]| here)?\](?![(:\[])"
+        rf"(?i)(?<![\w\])])\[(?:(?:your|the|first|last|full|start|end|due|company|client|customer|user|author|analyst|project|product|team)[ _])?{FIELD_NOUNS}(?:[ _](?:name|title|number|[a-z]|here))?\](?![(:\[])"
         rf"|(?<![\w\])])\[\s*your[_-][\w -]{{1,40}}\]|\[(?:金额|金額|日期|姓名|公司|名称|betrag|datum|nom|montant|importe|fecha|nombre|valor)\]|^\W*\[(?:[\w ]{{1,30}} )?{PICTURES}(?:\s+\d+)?(?:(?: of |: ).{{1,80}})?\]\W*$"
         rf"|\[(?-i:(?:INSERT|YOUR|ADD|COMPANY|CLIENT|PROJECT|PRODUCT|CUSTOMER)_[A-Z_]+)\]"
         r"|(?<=\w )\[(?-i:X|XX|N)\] ?(?:%|percent|million|\w+s\b)|(?<=: )\[(?:e\.g\.,? [^\]]{1,60}|\w+(?:/\w+)+)\]"
