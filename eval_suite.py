@@ -710,7 +710,7 @@ SUBCOMMANDS = (
 EXAMPLE_PHRASES = r"for example|for instance|as an example|by way of example|zum beispiel|beispielsweise|bspw\.|à titre d['’]exemple|z\. ?b\.|par exemple|p\. ?ex\.|por ejemplo|p\. ?ej\.|por exemplo|per esempio|ad esempio"
 EXAMPLE_PHRASES_CJK = r"例えば|たとえば|例如|比如|譬如|举例来说|舉例來說|举个例子|舉個例子|以[^，。,]{1,15}[为為]例|具体例として"
 EXAMPLE_LABELS = (
-    r"(?:(?!no\b|any\b)[\w-]+ ){0,2}?(?:examples?(?: (?:use|usage|code|config|configuration|implementation|scenario|command|workflow|query|prompt|calculation|case))?"
+    r"e\.?g\.?|ex\.?|(?:(?!no\b|any\b)[\w-]+ ){0,2}?(?:examples?(?: (?:use|usage|code|config|configuration|implementation|scenario|command|workflow|query|prompt|calculation|case))?"
     r"(?: from [\w ]{1,30}| (?!of\b|for\b|is\b|was\b|are\b)[\w-]+)?|sample (?!sizes?|population|mean|frame|weight|period|count|rate|domain)[\w-]+)|(?:ein )?(?:beispiele?|praxisbeispiel)|(?:un )?exemples?|(?:un )?ejemplos?"
     r"|(?:um )?exemplos?|(?:un )?esemp(?:io|i)|示例|例子|举例|舉例|案例|範例|実例|具体例|使用例|例"
 )
@@ -738,12 +738,12 @@ STEP_VERBS = frozenset(
 )
 # A block with none of these in it holds no label and no "for example".
 PRACTICAL_SIGNS = (
-    "example|sample|instance|e.g|e. g|eg.|eg,|note|tip|guid|step|detail|advice|checklist|hint|practic|sketch|applica|implement|how to|beispiel|bspw|z. b|z.b|hinweis|praxis"
+    "example|sample|instance|e.g|e. g|eg.|eg,|eg:|ex:|ex.:|note|tip|guid|step|detail|advice|checklist|hint|practic|sketch|applica|implement|how to|beispiel|bspw|z. b|z.b|hinweis|praxis"
     "|exemple|p. ex|p.ex|p. ej|p.ej|pratique|conseil|ejemplo|nota|consej|exemplo|dica|esemp|consigl|例|たとえば|比如|譬如|举|舉|说明|說明|建议|要点|メモ|ノート|注意|ヒント"
 ).split("|")
 NO_CONTENT = (
-    r"(?is)\W*(?:none(?: \w+){0,3}|n/?a|not applicable|tbd|todo|tba|out of scope|omitted|unclear|nothing|not (?:available|part of|included|given|yet).{0,60}|(?:this|the) section is (?:left|empty).{0,60}|there (?:is|are) none.{0,40}|(?:no|there (?:is|are|were) no) \w+.{0,80}|see \w+|coming soon|\.{3}|…|-+"
-    r"|.{0,60}\b(?:will be|to be|be) (?:added|shared|provided|published|written|completed)\b.{0,60}|(?:is|are|was|were|will be|would be|has been|have been) .*)?\W*"
+    r"(?is)\W*(?:none(?: \w+){0,3}|none (?:is|are|was|were|exists?|appl(?:y|ies))\b.*|n/?a|not applicable|tbd|todo|tba|out of scope|omitted|unclear|nothing|not (?:available|part of|included|given|yet).{0,60}|(?:this|the) section is (?:left|empty).{0,60}|there (?:is|are) none.{0,40}|(?:no|there (?:is|are|were) no) \w+.{0,80}|see \w+|coming soon|\.{3}|…|-+"
+    r"|.{0,60}\b(?:will be|to be|be) (?:added|shared|provided|published|written|completed)\b.{0,60}|to be \w+ed\b.{0,60}|pendientes?|por (?:completar|definir)|(?:noch )?offen|folgt(?: noch)?|à (?:compléter|venir|définir)|a (?:completar|definir)|da (?:completare|definire)|待定|待补充|待補充|未定|準備中|(?:is|are|was|were|will be|would be|has been|have been) .*)?\W*"
 )
 STATISTICS = r"(?i)(?:[a-z]|accuracy|precision|recall|auc|f1|rmse|mae|mape|r2|mean|median|mode|average|score|total|sum|roi|cost|growth|risk|loss|error|alpha|beta|p-?value|odds|ratio|high|low|medium)"
 SQL = r"(?i)(?:select\b.+\bfrom|insert into|create (?:table|index|unique|materialized|role|user|extension)|alter table|drop (?:table|index|column)|delete from|update \w+ set|explain (?:analyze )?select|vacuum|grant \w+ on)\b"
@@ -765,7 +765,7 @@ PROMISES_NONE = rf"(?i)\b(?:no|not any|without any|without|lacks?|lacking|omits?
 DENIED_AFTER = r"(?i)\b(?:is|are|was|were) (?:missing|absent|lacking|not (?:given|included|provided|shown|available))\b"
 JUST_DENIED = (
     r"(?i)(?:\b(?:not|no|never|nor|without|neither|could have|should have|would have|might have|\w+n['’]t|cannot|avoid)\b"
-    r"(?: (?:include|give|provide|offer|contain|show|list|have|been|included|given|shown|be|say|mention|explain|name|tell|specify|cover))?|\bif [\w ]{0,20})\W*$"
+    r"(?: (?:include|give|provide|offer|contain|show|list|have|been|included|given|shown|be|say|mention|explain|name|tell|specify|cover|describe|discuss|document|disclose|publish|print|supply|present))?|\bif [\w ]{0,20})\W*$"
 )
 # What a sentence wishes for, it does not give: "the report should contain, for example, code".
 WISHED = r"(?i)\b(?:would be (?:useful|good|helpful|nice) to|want(?:s|ed)?|should (?:contain|include|have|add|offer)|(?:might|could) offer|miss(?:es|ing)?|lacks?)\b"
@@ -858,7 +858,7 @@ def _practical_words(block, following, signs):
     if isinstance(block["column"], int) and re.search(
         r"(?i)\b(?:examples?|implementation notes?|beispiel|ejemplo|exemple)\b|示例|例", block["under"]
     ):
-        return (f"under {block['under']!r}", text) if not re.fullmatch(NO_CONTENT, text) else None
+        return (f"under {block['under']!r}", text) if _says_something(text) else None
     lower = text.lower()
     if not any(sign in lower for sign in signs):
         return None
@@ -868,7 +868,7 @@ def _practical_words(block, following, signs):
         return "a labelled example or note", labelled
     for sentence in re.split(r"(?<=[.!?。！？])(?<![\s(.]\w\.)(?<!\be[jx]\.)\s+(?=[A-Z\"“(])", masked):
         label = re.search(rf"(?i)(?:^|[.!?;—–(]\s*|\n\s*)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})\s*[:：]\s*(?=\S)", sentence)
-        if label and not re.fullmatch(NO_CONTENT, sentence[label.end() :]):
+        if label and _says_something(sentence[label.end() :]):
             return "a labelled example or note", sentence[label.start() :].strip(" .;\n")
         for found in re.finditer(GIVES_EXAMPLE, sentence):
             before = re.split(rf"(?i){EXAMPLE_PHRASES}|{EXAMPLE_PHRASES_CJK}|e\. ?g|eg\.|\bexample", sentence[: found.end()])[0]
@@ -889,8 +889,7 @@ def _label_and_content(block, masked, following):
     if block["kind"] == "heading":
         if not re.fullmatch(rf"(?i)(?:{EXAMPLE_LABELS}|{NOTE_LABELS})(?: (?:&|and) \w+)?(?: \d+)?(?:\s*[:：–-].*)?", _plain_title(block)):
             return None
-        content = next((b["text"] for b in following if b["kind"] != "heading"), "")
-        return block["text"] if re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content) else None
+        return block["text"] if _says_something(_below(block, following)) else None
     implementation = block["lead"].lower().strip(" :") == "implementation" and len(masked.split()) > 5
     if implementation:
         return block["text"]
@@ -902,8 +901,23 @@ def _label_and_content(block, masked, following):
         return None
     rest = masked[label.end() :]
     marked = re.match(r"[:：—–]|-\s", rest) or block["lead"] and abs(len(block["lead"]) - len(label[0].strip())) <= 2
-    content = rest if re.search(r"\w", rest) else (following[0]["text"] if following and following[0]["kind"] != "heading" else "")
-    return block["text"] if marked and re.search(r"\w{2}", content) and not re.fullmatch(NO_CONTENT, content) else None
+    content = rest if re.search(r"\w", rest) else _below(block, following)
+    return block["text"] if marked and _says_something(content) else None
+
+
+def _below(block, following):
+    """Return the text of the first block below a heading or label, if there is one before the heading that ends it."""
+    for below in following:
+        if below["kind"] == "heading" and below["level"] <= (block["level"] or 6):
+            break
+        text = _html_text(below["text"]) if below["kind"] == "html" else below["text"]
+        if below["kind"] != "heading" and text.strip():
+            return text
+    return ""
+
+
+def _says_something(text):
+    return re.search(r"\w{2}", text) and not re.fullmatch(NO_CONTENT, text)
 
 
 def _is_command(code):
@@ -925,7 +939,7 @@ def _is_command(code):
         or re.match(SQL, code)
         or re.fullmatch(r"[a-z_]+ \S+(?: \S+)?;", code)
         or re.match(r"\w[\w.]*\([^)]*[\"'=,][^)]*\)", code)
-        or re.match(r"(?:rails|bin/\w+|rake) [\w:]+", code)
+        or re.match(r"[a-z][\w.-]*(?: [\w.:=-]+)* (?:~|\.{1,2})?/\w", code)
     )
 
 
@@ -933,6 +947,8 @@ def _is_command_line(line):
     """Tell whether a whole line is a command or a setting: `$ x`, `pip install x`, `KEY=value`, `a.b: 1`."""
     line = line[:400]
     first = line.removeprefix("sudo ").partition(" ")[0]
+    if re.fullmatch(r"(?:[A-Z][a-z]+){2,} (?:yes|no|on|off|true|false|none|all|\d+\w?|/\S+)", line):  # as sshd_config has them
+        return True
     if not ("=" in line or " -" in line or line[:2] in ("$ ", "> ") or ":" in first or line.endswith(";") or first in ALL_COMMANDS):
         return False
     prompt = re.match(r"[$>] (?=[a-z./])", line)
