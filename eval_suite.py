@@ -1194,7 +1194,7 @@ LARGEST_COUNT = 200  # a larger number is a year, a size or a name, never a numb
 RANKING = "top|best|worst|leading|main|key|major|biggest|largest|greatest|strongest|hottest|foremost|primary|most important|most common"
 SUPERLATIVE = r"(?:most|least|best|worst|top|leading|main|key|major|biggest|largest|greatest|foremost|(?!(?:inter|for|qu|t|w|r|b|n|p|g|d|arr|harv|requ|man|cont|prot|inv)est\b)[a-z]{2,}est)"
 REQUEST_VERBS = (
-    r"(?:analy[sz]e|assemble|assess|benchmark|break down|build|catalog(?:ue)?|choose|collect|compar(?:e|es|ing)|compile|contrast|cover(?:s|ing)?"
+    r"(?:analy[sz]e|answer(?:s|ing)?|ask for|assemble|assess|bring|benchmark|break down|build|catalog(?:ue)?|choose|collect|compar(?:e|es|ing)|compile|contrast|cover(?:s|ing)?|digest|hunt down|(?:I['’]m|I am) after|vet(?:s|ted|ting)?"
     r"|come up with|create|critique|curate|deliver|dig (?:up|into|out)|describ(?:e|es|ing)|detail(?:ing)?|discuss(?:ing)?|dissect|document(?:ing)?|draft|enumerate|evaluat(?:e|es|ing)|examin(?:e|es|ing)"
     r"|explain(?:s|ing)?|explor(?:e|es|ing)|find|focus(?:es|ing)? on|gather|generate|give|help (?:me|us) (?:understand|learn|choose|compare|see)|highlight(?:s|ing)?|identif(?:y|ies|ying)|illustrate|inspect|investigat(?:e|es|ing)|know about|learn(?: about)?|list(?:s|ing)?|locate"
     r"|look(?:ing)? (?:at|into|up|for)|make|map(?: out)?|name|need|offer|outlin(?:e|es|ing)|pick|prepare|present(?:s|ing)?|prioriti[sz]e|produce|profil(?:e|es|ing)|propose|provide|pull together|put (?:together|forward)|supply|talk (?:me|us) through|test(?:-drive)?|try|walk(?: (?:me|us|[\w ]{1,30}?))? through"
@@ -1203,7 +1203,7 @@ REQUEST_VERBS = (
 )
 LIST_NOUNS = (
     r"(?:lists?|checklist|set|sets|comparison|overview|selection|round-?up|roundup|total|collection|catalog(?:ue)?|summary|analysis|survey|review"
-    r"|shortlist|rundown|report|breakdown|ranking|evaluation|profiles?|descriptions?|explanations?|examples?|inventory|series|sample|index|digest|deep dive|study|examination|table)"
+    r"|shortlist|rundown|report|breakdown|ranking|evaluation|profiles?|descriptions?|explanations?|examples?|inventory|series|sample|index|digest|deep dive|study|examination|table|assessment|bibliography|briefing|dossier|matrix|memo|primer|write-?up)"
 )
 BETWEEN_VERB_AND_NUMBER = r"(?:me|us|up|on|out|about|into|exactly|precisely|just|only|all|the|these|those|my|our|your|what|which|for|at|and|a|full|total|of|together|in|detail|at least one of|how)"
 # A number before one of these measures something.
@@ -1223,7 +1223,7 @@ COUNTED_HYPHENS = (
 METRICS = r"\s+(?:error|accuracy|recall|precision|hit|score|metric|prediction|percentile)"
 APPROXIMATE = (
     r"(?:at least|at most|more than|less than|fewer than|over|under|up to|no more than|no less than|no fewer than|not more than|minimum of|maximum of|minimum|maximum|min|max"
-    r"|above|below|(?<!write )(?<!report )(?<!learn )(?<!brief )(?<!know )(?<!me )(?<!us )(?<!talk )about|around|roughly|approximately|approx\.?|some|nearly|almost|circa|ca\.|exceeding|beyond|as many as|upwards of|in excess of|close to|or|to|and up to|~|≈|>=?|<=?|≥|≤|the other|another)"
+    r"|above|below|(?<!write )(?<!report )(?<!learn )(?<!brief )(?<!know )(?<!me )(?<!us )(?<!talk )about|around|roughly|approximately|approx\.?|some|nearly|almost|circa|ca\.|exceeding|beyond|as many as|upwards of|in excess of|close to|or|to|and up to|maybe|perhaps|possibly|~|≈|>=?|<=?|≥|≤|the other|another)"
 )
 OPEN_ENDED = "or more|or so|or fewer|or less|plus|odd|at most|at least|max|maximum|minimum|and up|and above|ish"
 # Words before a number that make it part of a name, in lower case too.
@@ -1233,6 +1233,7 @@ NAMING = (
     r"|figure|table|appendix|generation|gen|sprint|release|line|page|port|route|area|zone|scope|basel|iso|soc|covid|http|ipv|oauth|tls|usb|wifi|pci|catch|formula|terminal|gate|room|route|highway|interstate|apollo|option|paragraph|clause|no\.?|number|#)"
 )
 TOOL_VERBS = r"(?:us(?:e|es|ing)|consult(?:ing)?|read(?:ing)?|cit(?:e|es|ing)|interview(?:ing)?|via|query(?:ing)?|search(?:ing)?|check(?:ing)?|ask(?:ing)?|spend(?:ing)?|based on|drawing on)"
+PART_OF_EACH = r"[^,.;]*\b(?:each|per|apiece)\b"  # "and 2 examples for each"
 # "Pick six and review them", "evaluate 7", "compare these three: ...": the things were named before.
 STANDS_ALONE = r"(?i)(?: of (?:them|these|those|its|the)\b| and [\w ]{1,40}\b(?:them|each|it)\b|[.;:]|$| please\b)"
 NO_ORDER = (
@@ -1257,6 +1258,7 @@ def _find_count(task_text):
     "5 most"; then a number of things after a verb that asks for them. Two that disagree give None.
     """
     text = _without_files(unicodedata.normalize("NFKC", task_text))
+    text = re.sub(r"(?i)(?<=[a-z]) \(\d+\)(?= [a-z])", "", text)  # five (5) tools
     numbers = [m for m in re.finditer(rf"(?i)(?<![\w.,$€£¥#/@])(?<!\d[-–]){NUMBER}(?![\w%+/]|[.,:]\d|°)", text)]
     ranked: list = []
     plain: list = []
@@ -1268,11 +1270,23 @@ def _find_count(task_text):
             (ranked if kind == "ranked" else plain).append(match)
     for group in (ranked, plain):
         values = {_number(m[0]) for m in group}
-        if len(values) == 1 and not (group is plain and len(group) > 1):
+        if len(values) == 1 and not (group is plain and len(group) > 1) and not _has_a_rival(text, group[-1], numbers):
             return values.pop(), _phrase(text, group[0])
         if group:
             return None
     return None
+
+
+def _has_a_rival(text, match, numbers):
+    """Tell whether a count is joined to a number of other things: "4 databases and 2 rerankers"."""
+    following = next((m for m in numbers if m.start() > match.end()), None)
+    if not following or not re.fullmatch(
+        r"(?i)[^.;:!?]*(?:\band|\bplus|\bthen|\bas well as|\b(?:along|together) with|&)(?: the| another)? ",
+        text[match.end() : following.start()],
+    ):
+        return False
+    right = text[following.end() :]
+    return _names_things(right) and not re.match(rf"(?i)\s+{UNITS}\b(?!-)|{PART_OF_EACH}", right)
 
 
 def _without_files(text):
@@ -1324,14 +1338,17 @@ def _judge(text, match):
         return None
     if re.fullmatch(rf"(?i){NAMING}", previous) or _is_name(left, previous, words, right, bool(ranking)):
         return None
-    if re.search(rf"(?i)\b{MEMBERSHIP} (?:(?:the )?(?:[\w'’.-]+ ){{0,3}}?(?:{RANKING})[ -]|the )$", left):
+    if re.search(
+        rf"(?i)\b{MEMBERSHIP} (?:(?:the )?(?:[\w'’.-]+ ){{0,3}}?(?:{RANKING})[ -]|the )$|\b(?:by|at) the (?:(?:{RANKING}) )?$", left
+    ):
         return None
     if re.search(rf"(?i)\b(?:each|every one) of (?:the |these |those |our |my |your )?(?:{RANKING})? ?$", left):
         return "each"
     if re.search(rf"(?i)\b{TOOL_VERBS} (?:the |my |our )?(?:(?:{RANKING}) )?$", left):
         return None
-    part_of_each = r"(?i)[^,.;]*\b(?:each|per|apiece)\b"
-    if re.search(rf"(?i)\b(?:with|give|and|list|include|including|plus) (?:(?:{RANKING}) )?$", left) and re.match(part_of_each, right):
+    if re.search(rf"(?i)(?<=\S )(?<!please )(?:with|give|and|list|include|including|plus) (?:(?:{RANKING}) )?$", left) and re.match(
+        rf"(?i){PART_OF_EACH}", right
+    ):
         return None
     if ranking:
         return "ranked" if _is_ranked_list(left[: ranking.start()], ranking[0], right) else None
@@ -1347,7 +1364,10 @@ def _judge(text, match):
     if re.search(r"(?i)\b(?:for (?:each|every)|each (?:with|having))\b[^.;!?]*$", left):
         return None
     verb = rf"\b(?:{REQUEST_VERBS}|which|what) (?:{BETWEEN_VERB_AND_NUMBER} )*$"
-    if re.search(rf"(?i){verb}|\b(?:exactly|{LIST_NOUNS} of) (?:the )?$|(?:^|[.!?:;,(]\s+)(?:(?:exactly|just|only) )?$", left):
+    if re.search(
+        rf"(?i){verb}|\b(?:exactly|{LIST_NOUNS} of|(?:briefing|deep dive|memo|primer|write-?up) (?:on|into|about)) (?:the )?$|(?:^|[.!?:;,(]\s+)(?:(?:exactly|just|only) )?$",
+        left,
+    ):
         named_before = re.search(rf"(?i){verb}", left) and re.match(STANDS_ALONE, right)
         return "plain" if _names_things(right) or named_before else None
     # Any word that opens a sentence may be the verb of an order: "Supply twelve icebreakers".
@@ -1410,6 +1430,8 @@ ODD_PLURALS = frozenset(
 
 
 def _is_plural(word):
+    if re.fullmatch(r"[A-Z]\w*[A-Z]s", word):  # KPIs
+        return True
     word = word.lower().rstrip("'’")
     if word in ODD_PLURALS:
         return True
