@@ -448,7 +448,7 @@ WRITER_VERBS = (
 )
 # The same in other languages, and the words for "here" and "still missing" that go with them.
 WRITER_WORDS_ELSEWHERE = (
-    r"einfügen|einsetzen|eintragen|ergänzen|ausfüllen|beschreiben|insérer|insérez|compléter|complétez|ajouter|ajoutez|décrire|décrivez|à préciser|insertar|inserte|inserta"
+    r"einfügen|einsetzen|eintragen|ergänzen|ausfüllen|beschreiben|nachtragen|überprüfen|vérifier|rédiger|rédigez|verificar|confirmar|redactar|redigir|redigere|verificare|insérer|insérez|compléter|complétez|ajouter|ajoutez|décrire|décrivez|à préciser|insertar|inserte|inserta"
     r"|rellenar|completar|añadir|añada|agregar|describir|describa|inserir|insira|preencher|preencha|adicionar|descrever|descreva|inserire|inserisci|compilare|aggiungere|descrivere"
     r"|填写|填寫|填入|插入|待补充|待補充|待填|待完善|此处添加|在此|描述|記入|入力してください|追記|挿入|記載してください|ここに|後で|説明してください"
 )
@@ -459,7 +459,7 @@ WRITER_OBJECTS = (
 )
 PICTURES = r"(?:diagram|chart|graph|screenshot|image|figure|photo|picture|illustration|logo|table)"
 FIELD_NOUNS = (
-    r"(?:company|date|name|city|year|month|amount|percentage|number|figure|link|source|author|title|client|customer|value|currency|location|address|phone|e-?mail"
+    r"(?:company|caption|date|name|city|year|month|amount|percentage|number|figure|link|source|author|title|client|customer|value|currency|location|address|phone|e-?mail"
     r"|url|price|metric|team|department|role|country|region|industry|product|project|topic|position|competitor|vendor|recipient|organi[sz]ation|job)"
 )
 # Nouns before "to be filled": these are filled by people and machines, not by the writer.
@@ -498,12 +498,14 @@ UNFILLED = {
         rf"(?i)(?<![\w\])])(?:\[|［|【|<(?! )|\{{(?!\{{))\s*{INSTRUCTION}\s*(?:\]|］|】|(?<! )>|\}})(?! (?:button|menu|key|tab|link|option|icon)\b)",
     ),
     "an unfilled bracket": (
-        ("[", "{", "<"),
+        ("[", "{", "<", "insert "),
         rf"(?i)(?<![\w\])])\[(?:(?:your|the|first|last|full|start|end|due|company|client|customer|user|author|analyst|project|product|team)[ _])?{FIELD_NOUNS}(?:[ _](?:name|title|number|[a-z]|here))?\](?![(:\[])"
         rf"|(?<![\w\])])\[\s*your[_-][\w -]{{1,40}}\]|\[(?:金额|金額|日期|姓名|公司|名称|betrag|datum|nom|montant|importe|fecha|nombre|valor)\]|^\W*\[(?:[\w ]{{1,30}} )?{PICTURES}(?:\s+\d+)?(?:(?: of |: ).{{1,80}})?\]\W*$"
         rf"|\[(?-i:(?:INSERT|YOUR|ADD|COMPANY|CLIENT|PROJECT|PRODUCT|CUSTOMER)_[A-Z_]+)\]"
         r"|(?<=\w )\[(?-i:X|XX|N)\] ?(?:%|percent|million|\w+s\b)|(?<=: )\[(?:e\.g\.,? [^\]]{1,60}|\w+(?:/\w+)+)\]"
-        rf"|(?<![\w$\\{{])\{{(?:your[ _]\w+|topic|name|company|client|date|title|author)\}}(?!\}})|(?:^(?:hello|hi|dear)|\bauthor:|\bby:) <(?:\w+[-_ ])?{FIELD_NOUNS}>|<(?-i:YOUR)_\w+>",
+        rf"|(?<![\w$\\{{])\{{(?:your[ _]\w+|topic|name|company|client|date|title|author)\}}(?!\}})|(?:^(?:hello|hi|dear)|\bauthor:|\bby:) <(?:\w+[-_ ])?{FIELD_NOUNS}>|<(?-i:YOUR)_\w+>"
+        r"|\[(?:an? |the )?(?:brief|short|concise|detailed|one[- ](?:line|sentence|paragraph)) [a-z][^\[\]]{3,80}\](?![(:\[])"
+        r"|(?-i:\$\{(?:(?:PROJECT|COMPANY|CLIENT|PRODUCT|TEAM|CUSTOMER|REPORT|AUTHOR)_[A-Z]+|TOPIC|TITLE)\}|^\W*INSERT(?! INTO\b)(?: [A-Z]+)+\W*$)",
     ),
     "a template variable": (("{{",), r"(?<![\w$\\{}])\{\{\{?\s*[.#/]?\w[\w .|-]{0,60}\}\}"),
     "a template value": (
@@ -515,15 +517,17 @@ UNFILLED = {
         ("todo", "tbd", "fixme", "xxx"),
         rf"^\W*{MARKERS}\W*$|[\[(【]\s*{MARKERS}\s*[\])】]"
         rf"|(?:^\W{{0,6}}|[.!?;]\s+|[(\[]\s*){MARKERS}(?:\([\w .@-]+\))?\s*(?::|\s[–—-])\s*(?!(?i:(?:{EXPLAINING})\b|t[\w-]*[- ]b\w* d\w*))\S"
-        rf"|(?:^\W{{0,6}}|[.!?;]\s+|[(\[]\s*)(?:{MARKERS}\s+{MARKER_VERBS}|TBD by )",
+        rf"|(?:^\W{{0,6}}|[.!?;]\s+|[(\[]\s*)(?:{MARKERS}\s+{MARKER_VERBS}|TBD by )"
+        rf"|^\W{{0,6}}(?:\d+\]:\s*)?(?:TODO|FIXME)\s+(?:the|this|these|our|(?!(?:{EXPLAINING}|left|came|became|got|\w+(?:s|ed))\b)[a-z]+ (?:the|an?|this|these|our|all))\b"
+        rf"|^\W{{0,6}}(?:\d+\]:\s*)?(?:TODO|FIXME)\s+(?i:(?:{WRITER_WORDS_ELSEWHERE})\b)",
     ),
     "a value left open": (
-        ("todo", "tbd", "tba", "tbc", "fixme", "xx"),
+        ("todo", "tbd", "tba", "tbc", "t.b.", "fixme", "xx"),
         r"(?:[:=–—]|\b(?:is|are|was|remains?|still|currently|until|by|due))\s+\W{0,6}(?:TBD|TBA|TBC|FIXME|XXX)\b"
         r"(?=\W*$|\s*[.,;)\]|]|\s+\(|\s+(?:by|in|after|pending|with|once|until|later|soon|as)\b)"
         r"|[:=]\s*\W{0,6}TODO(?: \([^)]*\)| [–—-] .*)?\W*$|[$€£]\s?(?:XXX?|TBD)\b|\bXXX?\s?(?:%|USD|EUR|ms|users|customers|participants|respondents|patients|employees|companies|percent|dollars|million)"
         r"|(?i:\b(?:date|owner|time|venue|price|cost|budget|eta|speaker|location|status|deadline|version|value|scope|name|amount|q[1-4]|lead) )TBD\b(?! (?:column|tag|marker))"
-        r"|^\W*(?:TBA|TBC)\W*$|^\W*TBD (?:\(|after |pending |in |with |once )",
+        r"|\b(?:versions?|about|around|roughly|approximately|costs?) XXX\b|(?:^|[:|]\s*)\W{0,4}T\.B\.[DAC]\.?\W*$|^\W*(?:TBA|TBC)\W*$|^\W*TBD (?:\(|after |pending |in |with |once )",
     ),
     "a marker in lower case": (
         ("todo", "tbd", "fixme", "to do", "to-do"),
@@ -550,12 +554,17 @@ UNFILLED = {
         r"(?i)(?:^|[.!?:]\s+)\W{0,6}(?:please )?(?:add|insert|put|place|write|provide|include|paste) "
         rf"(?:(?:an?|the|your|some|more|one|concrete|relevant|real|short|full|main|code|final) ){{0,3}}{WRITER_OBJECTS}(?: \w+){{0,3}} here\W*$"
         r"|(?:^|[.!?]\s+)\W{0,6}(?:replace|rewrite) this (?:text|paragraph|section|sentence|placeholder)\b(?! of)|\b(?:remove|delete) this (?:text|paragraph|section|sentence|placeholder) (?:before|when|if)\b"
-        rf"|^\W*(?:your (?:\w+ )?{WRITER_OBJECTS}|[\w ]{{1,40}} goes) here\W*$|\((?:insert|add) (?:an? |the |your )?{WRITER_OBJECTS}\)",
+        rf"|^\W*(?:your (?:\w+ )?{WRITER_OBJECTS}|[\w ]{{1,40}} goes) here\W*$|\((?:insert|add) (?:an? |the |your )?{WRITER_OBJECTS}\)|\((?:insert|add|put) [^()]{{3,60}} here\)",
+    ),
+    "text still missing": (
+        ("compl", "préciser", "ergänz", "einf", "eintragen", " ici", " aqu", " qui", "待补充", "待補充", "追記"),
+        r"(?i)^\W*(?:à (?:compléter|préciser)|(?:por|a) completar|da completare|noch zu ergänzen|wird (?:noch )?ergänzt|待补充|待補充|追記予定|hier .{3,60} (?:einfügen|ergänzen|eintragen)"
+        r"|(?:insérer|ajouter) .{3,60} ici|(?:insertar|añadir|agregar) .{3,60} aquí|(?:inserir|adicionar) .{3,60} aqui|(?:inserire|aggiungere) .{3,60} qui)\W*$",
     ),
 }
 ELLIPSIS = r"\W*(?:\.\.\.|…)\W*"
 PROMISE = (
-    rf"(?i)\W*(?:(?:text|content)(?: goes)? here|work in progress|wip|(?:this section is |still )?under construction|(?:this (?:section )?is a )?placeholder(?: text| for .{{1,80}})?|(?:to be|not yet) (?:done|drafted|written)|tbc|tba|pendiente|à venir|folgt|wird noch ergänzt|待定|(?:more )?(?:details?|information|content|text)?\s?(?:to follow|to come|coming soon)|to be {TO_COME}(?: .{{1,80}})?"
+    rf"(?i)\W*(?:(?:text|content)(?: goes)? here|work in progress|wip|(?:this section is |still )?under construction|(?:this (?:section )?is a )?placeholder(?: text)?(?: for .{{1,80}})?|(?:(?:wip|tbd|todo)\W+)?(?:to )?(?:fill(?: this)?(?: in| out)?|write|add|complete|finish|expand)(?: \w+){{0,3}} later|(?:to be|not yet) (?:done|drafted|written)|tbc|tba|pendiente|à venir|folgt|wird noch ergänzt|待定|(?:more )?(?:details?|information|content|text)?\s?(?:to follow|to come|coming soon)|to be {TO_COME}(?: .{{1,80}})?"
     rf"|tbd|todo|{WRITER_VERBS} .{{3,80}} here|noch zu ergänzen|à compléter|por completar|a completar|da completare|待补充|待補充|待完善|後で追記|追記予定)\W*"
 )
 BRACKETED_WHOLE = r"(?:\[[^\[\]]{1,200}\]|［[^［］]{1,200}］|【[^【】]{1,200}】|<[^<>]{1,200}>|\{[^{}]{1,200}\})\W*"
@@ -576,6 +585,10 @@ def no_placeholders():
                 and all(_is_stand_in(text, heading["level"]) for text in texts)
             ):
                 return False, f'section "{_one_line(heading["text"])}" holds only {_one_line(texts[0])!r}'
+        for block in blocks:
+            target = re.search(r" <((?:INSERT|YOUR|ADD|TODO|TBD)(?:[_-]\w+)*)>", block["full"]) if block["full"] != block["text"] else None
+            if target and target[0] not in block["text"]:
+                return False, f"a link to nowhere: {_one_line(target[1])!r}"
         prose = "\n".join(b["text"] for b in blocks if b["kind"] != "code").lower()
         shapes = {what: shape for what, shape in UNFILLED.items() if any(sign in prose for sign in shape[0])}
         if not shapes and "<!--" not in prose:
@@ -1039,14 +1052,14 @@ SAYS_WHERE = (
     ("edge", rf"^\W*(?:successfully |now )?(?:saved|saving|written|exported|stored|output|delivered)(?: {WHOLE_REPORT})? {TO}{DOCUMENT}"),
 )
 # A short sentence at the edge that names an output and one of these speaks of its own file.
-OWN_FILE_WORDS = rf"(?i)\b(?:{REPORT}|saved|saving|wrote|written|everything|file|location|bericht|rapport|informe|relatório|rapporto|gespeichert)\b|报告|報告|レポート|保存|文件|路径"
+OWN_FILE_WORDS = rf"(?i)\b(?:{REPORT}|saved|saving|wrote|written|everything|file|location|bericht|rapport|informe|relatório|rapporto|gespeichert|guardad[oa]|salv[oa]|salvat[oa]|enregistrée?)\b|报告|報告|レポート|保存|文件|路径"
 OTHER_FILE_WORDS = r"(?i)\b(?:not|never|no such|earlier|previous|prior|another|other|last|old|claim(?:s|ed)?|compare[ds]?|see also|unlike|golden|prompt|template|convention|cases?)\b"
 # A label made of these words alone, before nothing but a path, states the report's file.
 LABEL_WORDS = (
     r"(?:this|the|full|complete|final|report|document|doc|file|filename|file ?name|name|path|location|saved?|stored|written|exported|output|result|results|research|evaluation"
     r"|analysis|art[ei]facts?|created|wrote|local|do|deliverable|storage|destination|to|as|at|in|under|of|for|on|disk|local|markdown|md|generated|is|available|write-?up|copy"
     r"|bericht|datei|dateiname|speicherort|pfad|gespeichert|unter|fichier|emplacement|chemin|rapport|du|enregistré|dans|archivo|ubicación|ruta|informe|guardado|en|del"
-    r"|arquivo|caminho|relatório|salvo|em|percorso|salvato|rapporto|报告|文件|路径|位置|保存|保存位置|保存先|报告位置|文件路径|文件位置|報告|報告書|ファイル|ファイルパス|パス|レポート)"
+    r"|arquivo|caminho|relatório|salvo|em|percorso|salvato|rapporto|saved_to|output_file|report_path|ablageort|dieses|berichts|ausgabedatei|fichero|sortie|uscita|saída|salida|nome|报告|文件|路径|位置|保存|保存位置|保存先|报告位置|文件路径|文件位置|報告|報告書|ファイル|ファイルパス|パス|レポート)"
 )
 SAVED_ELSEWHERE = r"gespeichert|abgelegt|enregistrée?|sauvegardée?|guardad[oa]|guardó|salv[oa]|gravad[oa]|salvat[oa]|保存|存储|儲存|存放"
 THIS_ELSEWHERE = (
@@ -1105,7 +1118,7 @@ def _names_own_file(line, block, edge):
     for field in re.split(r"\s[|•·]\s|(?<=[.!?。！？])\s*(?=\S)", plain):
         if "§" not in field or _is_quoted(field):
             continue
-        if (edge or re.match(r"(?i)\W*this report\b", field)) and _is_location_label(field, cell):
+        if (edge or "§own" in field or re.match(r"(?i)\W*this report\b", field)) and _is_location_label(field, cell, edge):
             return True
         routine = re.search(r"(?i)^\W*by default|\b(?:every|each|nightly|hourly|by the \w+ job)\b", field)
         shapes = [shape for where, shape in SAYS_WHERE if edge or where == "anywhere"]
@@ -1144,7 +1157,7 @@ def _is_quoted(field):
     return False
 
 
-def _is_location_label(field, cell):
+def _is_location_label(field, cell, edge):
     """Tell whether a field is a label and a path alone: "File: x.md", "Report location: docs/"."""
     if len(field) > 200:
         return False
@@ -1155,10 +1168,9 @@ def _is_location_label(field, cell):
     if not re.fullmatch(rf"{LABEL_WORDS}(?:[ -]?{LABEL_WORDS})*", label):
         return False
     own_label = re.search(r"report|document|evaluation|write|saved?\b|stored|bericht|rapport|informe|relatório|报告|報告|レポート", label)
-    if cell:
-        return found["kind"] == "own" or label.startswith("this report")
-    if found["kind"] == "own":
-        return True
+    if cell or found["kind"] == "own":
+        # Inside a report a bare "File:" may speak of another one.
+        return found["kind"] == "own" and bool(edge or own_label or re.match("output", label)) or label.startswith("this report")
     if found["kind"] == "doc":
         return bool(own_label or not re.fullmatch(r"outputs?|results?", label))
     return bool(own_label and re.search(r"location|path|saved|stored|file|speicherort|emplacement|ubicación|位置|路径|パス|保存", label))
