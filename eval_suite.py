@@ -1769,7 +1769,8 @@ def draw_report(plan):
     for number in range(plan["sections"]):
         lines += [f"## Finding {chr(65 + number % 26)}{number // 26 or ''}", "Measured."]
     if plan["most_lines"] is not None and len(lines) + len(tail) > plan["most_lines"]:
-        lines = [line for line in lines if line != "Measured."]
+        lines = [" ".join([line, *filter(None, tail)]) if line == body[0] else line for line in lines if line != "Measured."]
+        tail = []
     # Where bytes are scarce, blank lines are lines too.
     filler = "Costs fell." if plan["most_bytes"] is None else ""
     lines[2:2] = [filler] * max(0, plan["lines"] - len(lines) - len(tail))
@@ -1782,6 +1783,15 @@ def draw_report(plan):
 
 def _section_count(task):
     return next((spec["n"] for spec in task["criteria_specs"] if spec["type"].endswith("_sections")), 3)
+
+
+def _tried(check, report):
+    """Return a check's verdict and detail; one that raises, a user's own, is a failure."""
+    try:
+        passed, detail = check(report)
+    except Exception as error:
+        return False, f"raised {type(error).__name__}: {error}"
+    return bool(passed), detail
 
 
 def prove(specs):
@@ -1798,14 +1808,14 @@ def prove(specs):
     if plan["bytes"] > LARGEST_WITNESS or plan["lines"] * 12 > LARGEST_WITNESS or plan["sections"] * 20 > LARGEST_WITNESS:
         return None, [], [f"no witness: the criteria ask for more than {LARGEST_WITNESS:,} bytes"]
     witness = draw_report(plan)
-    missed = [f"{check_name(checks[k])} ({checks[k](witness)[1]})" for k in known if not checks[k](witness)[0]]
+    missed = [f"{check_name(checks[k])} ({_tried(checks[k], witness)[1]})" for k in known if not _tried(checks[k], witness)[0]]
     if missed:
         return None, [], [f"no witness passes all criteria; it misses {'; '.join(missed)}"]
     for number, check in enumerate(checks):
         name, proof = check_name(check), "unproved"
         if number in known:
             mutant = draw_report(plan | WITNESSES[specs[number]["type"]][1](plan, **arguments_of(specs[number])))
-            failed = [k for k in known if not checks[k](mutant)[0]]
+            failed = [k for k in known if not _tried(checks[k], mutant)[0]]
             others = [check_name(checks[k]) for k in failed if k != number]
             if number not in failed:
                 proof = "checks nothing: its mutant passes"
@@ -1823,7 +1833,7 @@ def audit_task(task, fixed=SUITE):
     """Audit one task: its proof, the null agents, the count in its text, the closest fixed task; return a dict with `flags`."""
     witness, rows, flags = prove(task["criteria_specs"])
     reports = {name: write(task, witness) for name, write in NULL_AGENTS.items()} if witness else {}
-    passed = {name: [bool(check(report)[0]) for check in task["criteria"]] for name, report in reports.items()}
+    passed = {name: [_tried(check, report)[0] for check in task["criteria"]] for name, report in reports.items()}
     floors = {name: sum(verdicts) / len(verdicts) for name, verdicts in passed.items()}
     flags += [f"the null agent {name!r} passes all criteria" for name, floor in floors.items() if floor == 1]
     flags += [
@@ -2061,16 +2071,27 @@ def _last_lines(log):
 
 def write_whole(path, data):
     """Write bytes or text to a file by way of a temporary one beside it, so that no half file is ever seen."""
-    path = os.path.realpath(os.path.expanduser(path))
+    data = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    path = os.path.expanduser(path)
+    if is_device(path):
+        with open(path, "ab") as file:
+            file.write(data)
+        return
+    path = os.path.realpath(path)
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
-            file.write(data.encode("utf-8", "replace") if isinstance(data, str) else data)
+            file.write(data)
         os.replace(temporary, path)
     except BaseException:
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
+
+
+def is_device(path):
+    """Tell whether a path is a pipe, a device or /dev/stdout, which a file must not take the place of."""
+    return path.startswith("/dev/") or os.path.exists(path) and not os.path.isfile(path)
 
 
 def score_suite(tasks, agent=None, timeout=900.0, jobs=1, capture=False, log_dir=None, repeat=1, on_result=None):
@@ -2332,6 +2353,8 @@ def _verdict(result, error_share):
             verdict, reason = "KEEP", "the gain carries over to the generated tasks"
     elif fixed and gap and fixed["difference"] > 0 and gap["low"] > 0:
         verdict, reason = "OVERFIT", "the fixed tasks gained, the generated ones did not"
+    elif generated and 0 < generated["low"] <= margin and agreed:
+        reason = f"the generated tasks gained, but the interval does not lie above the margin of {margin:g}"
     elif not generated:
         reason = "there are no generated tasks to see whether a gain carries over"
     measured = generated or fixed
@@ -2355,6 +2378,8 @@ def read_run(path):
         for key, kind in kinds.items():
             if not isinstance(result, dict) or not isinstance(result.get(key), kind):
                 faults.append(f"{path}: task {number + 1}: {key} is missing or of the wrong type")
+            elif key == "score" and not 0 <= result[key] <= 1 or key == "group" and result[key] not in ("fixed", "generated"):
+                faults.append(f"{path}: task {number + 1}: {key} can't be {result[key]!r}")
     if faults:
         raise SuiteError(
             faults[:5] + ([f"{path}: and {len(faults) - 5} faults more; is it a --json file of a run?"] if len(faults) > 5 else [])
@@ -2491,7 +2516,9 @@ def comparison_lines(result):
     if result["left_out"]:
         lines.append(f"left out, not the same task in both files: {', '.join(result['left_out'])}")
     could = "one task or persona shows no gain of any size"
-    if result["least_gain"] is not None:
+    if result["least_gain"] is not None and result["least_gain"] > 1:
+        could = f"so few tasks could have shown no gain of any size; a gain of {SHOWN_GAIN:g} takes about {result['tasks_for_shown_gain']} tasks"
+    elif result["least_gain"] is not None:
         could = (
             f"the smallest gain that these tasks could have shown is {result['least_gain']:.2f}; "
             f"a gain of {SHOWN_GAIN:g} takes about {result['tasks_for_shown_gain']} tasks of as many personas"
@@ -2662,11 +2689,18 @@ def parse_args(argv):
             parser.error(f"--log-dir: {args.log_dir} can't be made: {error.strerror}")
     if args.compare and (args.generated is not None or args.tasks is not None):
         parser.error("--compare takes the tasks that both files have; --generated and --tasks have no say")
+    taken = {os.path.realpath(os.path.expanduser(path)) for path in [args.generated, *(args.compare or ())] if path}
     for flag in ("json", "junit", "html"):
         path = getattr(args, flag)
         folder = os.path.dirname(os.path.abspath(os.path.expanduser(path or "")))
-        if path is not None and (not path or os.path.isdir(path) or not os.access(folder, os.W_OK | os.X_OK)):
+        if path is None:
+            continue
+        place = os.path.realpath(os.path.expanduser(path))
+        if not path or os.path.isdir(path) or not (is_device(path) or os.access(folder, os.W_OK | os.X_OK)):
             parser.error(f"--{flag}: {path!r} is no file that can be written; name one in a folder that exists")
+        if place in taken and not is_device(path):
+            parser.error(f"--{flag}: {path!r} is a file that this run reads or writes already; name another")
+        taken.add(place)
     return args
 
 
@@ -2683,6 +2717,10 @@ def _check_agent(agent, parser):
         parser.error("--agent is empty; give a command line such as 'my-agent {task}'")
     if re.search(r"\{(?:task|output)\}", words[0]):
         parser.error(f"--agent: the first word, {words[0]!r}, must name a program; a task's text is never run")
+    if os.path.exists(os.path.expanduser(words[0])) and shutil.which(os.path.expanduser(words[0])) is None:
+        parser.error(
+            f"--agent: {words[0]!r} is no program that can be run; see its permissions, or name what runs it, as in 'python {words[0]}'"
+        )
     if shutil.which(os.path.expanduser(words[0])) is None:
         parser.error(f"--agent: there is no program {words[0]!r} on the PATH; give its full path, or install it")
 
@@ -2786,16 +2824,19 @@ def main(argv=None):
         if args.compare:
             return _show_comparison(compare_runs(read_run(args.compare[0]), read_run(args.compare[1]), args.margin), args)
         tasks = select_tasks(args)
+        if args.audit:
+            return _show_audit([audit_task(task) for task in tasks], args)
+        interrupt_on_signals()
+        run = _run_with_progress(tasks, args)
+        if args.split:
+            run["split"] = split_record(tasks, args)
+        return _show(run, len(tasks), args)
     except SuiteError as error:
         say("\n".join(f"eval_suite.py: {fault}" for fault in error.faults))
         return 2
-    if args.audit:
-        return _show_audit([audit_task(task) for task in tasks], args)
-    interrupt_on_signals()
-    run = _run_with_progress(tasks, args)
-    if args.split:
-        run["split"] = split_record(tasks, args)
-    return _show(run, len(tasks), args)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 130
 
 
 def _run_with_progress(tasks, args):

@@ -72,6 +72,7 @@ from eval_suite import (
     FIXED_TASKS,
     GENERATED_FILE,
     SuiteError,
+    _count,
     _extract_count,
     _find_count,
     as_json,
@@ -1509,6 +1510,8 @@ def parse_args(argv):
     args.base = args.base if args.base.startswith("~") else os.path.abspath(args.base)
     args.out = os.path.expanduser(args.out)
     folder = os.path.dirname(os.path.abspath(args.out))
+    if args.out.startswith("/dev/") or os.path.exists(args.out) and not os.path.isfile(args.out) and not os.path.isdir(args.out):
+        parser.error(f"--out: {args.out!r} is no regular file; --json prints the tasks on stdout")
     if not args.out or os.path.isdir(args.out) or not args.dry_run and not os.access(folder, os.W_OK | os.X_OK):
         parser.error(f"--out: {args.out!r} is no file that can be written; name one in a folder that exists")
     return args
@@ -1540,6 +1543,9 @@ def main(argv=None):
     except BackendError as error:
         say(f"tinytroupe_tasks.py: {error}")
         return 1
+    except OSError as error:
+        say(f"tinytroupe_tasks.py: {args.out} can't be written: {error.strerror}")
+        return 2
     except KeyboardInterrupt:
         say("interrupted before the first question")
         return 130
@@ -1551,6 +1557,10 @@ def _replayed(args, personas):
     if not isinstance(old, list) or not old:
         raise SuiteError([f"{args.replay}: must be a JSON array of at least one task"])
     tasks = replay(old, personas, args.base, near, say)
+    if len(tasks) < len(old) and os.path.exists(args.out) and os.path.samefile(args.replay, args.out) and not args.dry_run:
+        raise SuiteError(
+            [f"--replay: {len(old) - len(tasks)} of {len(old)} could not be built, so {args.out} is left as it was; name another --out"]
+        )
     return _finish(args, [], tasks, len(old), near, time.monotonic() - start)
 
 
@@ -1600,7 +1610,13 @@ def _generated(args, personas):
         if args.dry_run or written["tasks"] == len(done) or not now and time.monotonic() - written["at"] < pause:
             return
         begin = time.monotonic()
-        write_whole(partial, as_json([*existing, *done]))
+        try:
+            write_whole(partial, as_json([*existing, *done]))
+        except OSError as error:
+            say(f"{partial} can't be written: {error.strerror}")
+            pause = 60.0 * PARTIAL_SHARE  # tried again, and told again, in a minute
+            written.update(at=time.monotonic(), took=pause)
+            return
         written.update(at=time.monotonic(), took=time.monotonic() - begin, tasks=len(done))
 
     try:
@@ -1623,16 +1639,24 @@ def _generated(args, personas):
         keep(now=True)
         if not isinstance(error, KeyboardInterrupt):
             raise
-        saved = f"; they are in {partial}, --resume goes on from there" if done and not args.dry_run else ""
+        saved = f"; they are in {partial}, --resume goes on from there" if done and os.path.exists(partial) else ""
         say(f"interrupted: {len(done)} of {asked} tasks made{saved}")
         return 130
     before = {task["id"] for task in kept}
     resumed = [task for task in existing if task["id"] not in before]
-    status = _finish(args, kept, _in_order([*resumed, *made], personas), asked, near, time.monotonic() - start)
-    if status == 2:
+    made = _in_order([*resumed, *made], personas)
+    try:
+        status = _finish(args, kept, made, asked, near, time.monotonic() - start)
+    except OSError as error:
         keep(now=True)
-        say(f"the tasks are kept in {partial}")
-    elif not args.dry_run and os.path.exists(partial):
+        in_partial = written["tasks"] == len(done) and os.path.exists(partial)
+        say(
+            f"tinytroupe_tasks.py: {args.out} can't be written: {error.strerror}; the tasks are {f'kept in {partial}' if in_partial else 'on stdout'}"
+        )
+        if args.json or not in_partial:
+            say(as_json([*kept, *made]).rstrip("\n"), sys.stdout)
+        return 2
+    if not args.dry_run and os.path.exists(partial):
         os.unlink(partial)
     return status
 
@@ -1699,12 +1723,8 @@ def _finish(args, kept, made, asked, near, seconds):
         check_whole([*kept, *made], args.out, args.base)
         say("dry run: nothing was written")
     else:
-        try:
-            save([*kept, *made], args.out, args.base)
-        except OSError as error:
-            say(f"tinytroupe_tasks.py: {args.out} can't be written: {error.strerror}")
-            return 2
-        say(f"wrote {len(kept) + len(made)} tasks to {args.out}")
+        save([*kept, *made], args.out, args.base)
+        say(f"wrote {_count(len(kept) + len(made), 'task')} to {args.out}")
     if args.json and not say(as_json([*kept, *made]).rstrip("\n"), sys.stdout):
         return 2
     return 0 if made and len(made) >= asked else 1

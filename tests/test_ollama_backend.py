@@ -946,6 +946,10 @@ def test_replay_builds_the_tasks_anew_and_asks_nobody(folder):
         assert tasks_in(folder / "new.json") == right
         # One answer that is no task with today's rules: said, and one task fewer.
         (folder / "old.json").write_text(json.dumps(old))
+        before = (folder / "old.json").read_text()
+        status, _, err = run(folder, "--replay old.json --out old.json", OLLAMA_HOST=server.url)
+        assert status == 2 and "1 of 3 could not be built, so old.json is left as it was" in err
+        assert (folder / "old.json").read_text() == before
         status, _, err = run(folder, "--replay old.json --out new.json", OLLAMA_HOST=server.url)
     assert status == 1
     assert lines_with(err, "P_pm_4", "I'm sorry")

@@ -1,6 +1,8 @@
 """The audit, repeated runs, the comparison of two runs, and the split: what a user sees and what it means."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,12 +105,19 @@ def mentions(word):
     return check
 
 
+def raises():
+    check = lambda content: (1 / 0, "never")  # noqa: E731
+    check.__name__ = "raises"
+    return check
+
+
 OWN = [
     # a user's criterion, how to build for it (or not), what the audit says
     (always_passes, {}, None, "always_passes is unproved and passes every null agent"),
     (always_passes, {}, (lambda plan: {}, lambda plan: {"example": False}), "checks nothing: its mutant passes"),
     (mentions, {"word": "kiwi"}, (lambda plan, word: {"tail": (word,)}, lambda plan, word: {"tail": ()}), None),
     (mentions, {"word": "cache"}, None, None),
+    (raises, {}, (lambda plan: {}, lambda plan: {"example": False}), "it misses raises (raised ZeroDivisionError: division by zero)"),
 ]
 
 
@@ -121,7 +130,23 @@ def test_a_criterion_of_the_users_own_is_proved_too(monkeypatch, factory, argume
     own = specs({"type": "min_sections", "n": 3}, {"type": "own", **arguments})
     row = eval_suite.audit_task(task | {"criteria_specs": own, "criteria": eval_suite.criteria_from_specs(own)})
     assert any(words in flag for flag in row["flags"]) if words else not row["flags"]
-    assert row["criteria"][1]["proof"] == "unproved" if not witness else row["criteria"][1]["proof"] != "unproved"
+    if factory is not raises:
+        assert row["criteria"][1]["proof"] == "unproved" if not witness else row["criteria"][1]["proof"] != "unproved"
+
+
+@pytest.mark.parametrize("sections", eval_suite.EXACT_COUNTS)
+def test_the_criterion_of_the_readme_leaves_every_task_sound(tmp_path, sections):
+    readme = (SCRIPT.parent / "README.md").read_text()
+    snippet = next(code for code in re.findall(r"(?s)```python\n(.*?)```", readme) if "WITNESSES" in code)
+    (tmp_path / "mine.py").write_text(snippet)
+    more = [{"type": "mentions", "word": word} for word in ("latency", "cost")]
+    task = TOP_FIVE.replace("5", str(sections))
+    size = [{"type": "min_bytes", "n": 600}, {"type": "min_lines", "n": 10}]
+    generated(tmp_path, change={"task": task, "criteria_specs": specs({"type": "exact_sections", "n": sections}, *size) + more})
+    command = [sys.executable, "mine.py", "--generated", "--tasks", "P_devops_1", "--audit"]
+    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def test_the_generator_writes_no_file_whose_criteria_cannot_be_met(tmp_path):
@@ -192,7 +217,7 @@ VERDICTS = [
     # what it shows, the old results, the new ones, further words, the verdict, the exit status, words of the output
     ("no change", FIXED + LOW, FIXED + LOW, [], "CAN'T TELL", 3, "the smallest gain"),
     ("a gain", FIXED + LOW, FIXED + HIGH, [], "KEEP", 0, "carries over"),
-    ("a gain below the margin", FIXED + LOW, FIXED + HIGH, ["--margin", "0.6"], "CAN'T TELL", 3, ""),
+    ("a gain below the margin", FIXED + LOW, FIXED + HIGH, ["--margin", "0.6"], "CAN'T TELL", 3, "does not lie above the margin of 0.6"),
     ("a loss", FIXED + HIGH, FIXED + LOW, [], "REVERT", 1, "the generated tasks lost"),
     (
         "only the fixed tasks gain",
@@ -259,6 +284,9 @@ REFUSED = [
     (results, results, {}, {"split": {"fingerprint": "2"}}, "of different splits"),
     (results, [], {}, {}, "new.json: holds no results"),
     (results, [{"id": "T_A"}], {}, {}, "new.json: task 1: group is missing"),
+    (results, [result("T_A", 7)], {}, {}, "new.json: task 1: score can't be 7"),
+    (results, [result("T_A", float("nan"))], {}, {}, "new.json: task 1: score can't be nan"),
+    (results, [result("T_A", group="mine")], {}, {}, "new.json: task 1: group can't be 'mine'"),
 ]
 
 
@@ -336,6 +364,10 @@ USAGE = [
     (["--compare", "missing.json", "missing.json"], "missing.json: no such file"),
     (["--compare", "a", "b", "--margin", "-1"], "--margin must be"),
     (["--audit", "--junit", "x.xml"], "--audit goes with --json only"),
+    (["--fast", "--generated", "--json", "generated_tasks.json"], "--json: 'generated_tasks.json' is a file that this run reads or writes"),
+    (["--fast", "--json", "x", "--html", "./x"], "--html: './x' is a file that this run reads or writes"),
+    (["--compare", "a.json", "b.json", "--json", "a.json"], "--json: 'a.json' is a file that this run reads or writes"),
+    (["--agent", "./generated_tasks.json {task}"], "'./generated_tasks.json' is no program that can be run"),
 ]
 
 

@@ -687,6 +687,29 @@ def test_a_stream_that_breaks_loses_nothing_and_shows_no_traceback(what, broken,
         assert "stdout can't be written: No space left on device" in told
 
 
+def test_a_pipe_is_written_to_and_not_replaced():
+    ran = suite("--fast", "--tasks", "T_A", "--score", "--json", "/dev/stdout", status=1)
+    written, _, score = ran.stdout.rpartition("}\n")
+    assert json.loads(written + "}")["tasks"][0]["id"] == "T_A" and score == "0.000\n"
+    os.mkfifo("pipe")
+    with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
+        suite("--fast", "--tasks", "T_A", "--json", "pipe", status=1)
+        assert json.loads(reader.communicate(timeout=PATIENCE)[0])["score"] == 0
+    assert Path("pipe").is_fifo()
+
+
+def test_tasks_that_no_file_can_take_are_on_stdout():
+    command = [sys.executable, str(SCRIPT.parent / "tinytroupe_tasks.py"), "--backend", "builtin", "--count", "2", "--out"]
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command, "x.json"]
+    ran = subprocess.run(limited, capture_output=True, encoding="utf-8", timeout=PATIENCE)
+    assert ran.returncode == 2 and "Traceback" not in ran.stderr
+    assert "x.json can't be written: File too large; the tasks are on stdout" in ran.stderr
+    assert len(json.loads(ran.stdout)) == 16
+    assert not Path("x.json").exists()
+    ran = subprocess.run([*command, "/dev/stdout"], capture_output=True, encoding="utf-8", timeout=PATIENCE)
+    assert (ran.returncode, ran.stdout) == (2, "") and "--json prints the tasks on stdout" in ran.stderr
+
+
 # The environment, the arguments -> who runs
 DEFAULTS = {
     "the environment's": ("one", [], "one"),
