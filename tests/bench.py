@@ -40,15 +40,17 @@ def seconds(work):
     return time.perf_counter() - start
 
 
-def process_seconds(*words, rounds=9):
-    """Return the least processor time, in seconds, that a command took in several rounds."""
-    least = float("inf")
-    for _ in range(rounds):
+def process_ratio(words, other, rounds=25):
+    """Return the processor time of one command / that of another: medians of rounds in turn, so that the machine's drift hits both."""
+
+    def spent(command):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *words], cwd=HERE.parent, capture_output=True, check=True)
+        subprocess.run([sys.executable, *command], cwd=HERE.parent, capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        least = min(least, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return least
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    pairs = [(spent(words), spent(other)) for _ in range(rounds)]
+    return statistics.median(first for first, _ in pairs) / statistics.median(second for _, second in pairs)
 
 
 def report(size=8192):
@@ -91,10 +93,10 @@ def criteria():
 
 
 def start():
-    base = process_seconds("-c", "import argparse, json, re")
-    row("eval_suite.py --help / importing argparse, json, re", process_seconds("eval_suite.py", "--help") / base, 2)
-    dry = process_seconds("tinytroupe_tasks.py", "--backend", "builtin", "--dry-run")
-    row("builtin dry run / importing ollama", dry / process_seconds("-c", "import ollama"), 1)
+    ratio = process_ratio(("eval_suite.py", "--help"), ("-c", "import argparse, json, re"))
+    row("eval_suite.py --help / importing argparse, json, re", ratio, 2)
+    ratio = process_ratio(("tinytroupe_tasks.py", "--backend", "builtin", "--dry-run"), ("-c", "import ollama"))
+    row("builtin dry run / importing ollama", ratio, 1)
 
 
 def timed_generation(url, *words):
