@@ -164,7 +164,7 @@ def parse_report(content):
     Each has `kind` ("heading", "text", "item" for the first block of a list item, "cell", "code",
     "html", or "meta" for front matter), `level` (1 to 6 for a heading, else 0), `top` (not in a quote
     or list), `text` (inline code stands between backticks, link targets are left out), `full` (the same
-    with link targets), `lead` (the bold words that it opens with), `numbered` (in a numbered list), and for
+    with link targets), `targets` (a list of these), `lead` (the bold words that it opens with), `numbered` (in a numbered list), and for
     table cells `column` ("header" or the place in its row from 0; else None) and `under` (the text of the
     column's header).
     """
@@ -181,12 +181,17 @@ def parse_report(content):
     kind, level, depth, in_code, bold, lead = "text", 0, 0, False, False, ""
     column: object = None
 
+    def without_targets(marked):
+        return re.sub("\0[^\0]*\0", "", marked) if "\0" in marked else marked
+
     def end_block():
         marked = "".join(parts)
-        texts = [marked] * 2 if "\0" not in marked else [re.sub("\0[^\0]*\0", "", marked), marked.replace("\0", "")]
-        text, full = texts if kind == "code" else map(str.strip, texts)
+        text, full = without_targets(marked), marked.replace("\0", "")
+        if kind != "code":
+            text, full = text.strip(), full.strip()
         if text or kind == "code":
-            block = {"kind": kind, "level": level, "top": depth == 0, "text": text, "full": full, "lead": lead}
+            targets = re.findall("\0 <([^\0]*)>\0", marked) if text != full else []
+            block = {"kind": kind, "level": level, "top": depth == 0, "text": text, "full": full, "targets": targets, "lead": lead}
             under = headers[column] if isinstance(column, int) and column < len(headers) else ""
             blocks.append(block | {"numbered": bool(lists and lists[-1]), "column": column, "under": under})
 
@@ -206,7 +211,7 @@ def parse_report(content):
                 if tag == "Strong" and start and not parts:
                     bold = True
                 elif tag == "Strong" and not start and bold:
-                    lead, bold = re.sub("\0[^\0]*\0", "", "".join(parts)).strip(), False
+                    lead, bold = without_targets("".join(parts)).strip(), False
                 elif tag == "Link":
                     links.append(data["dest_url"]) if start else parts.append(f"\0 <{links.pop()}>\0")
                 continue
@@ -452,6 +457,8 @@ WRITER_WORDS_ELSEWHERE = (
     r"|rellenar|completar|añadir|añada|agregar|describir|describa|inserir|insira|preencher|preencha|adicionar|descrever|descreva|inserire|inserisci|compilare|aggiungere|descrivere"
     r"|填写|填寫|填入|插入|待补充|待補充|待填|待完善|此处添加|在此|描述|記入|入力してください|追記|挿入|記載してください|ここに|後で|説明してください"
 )
+# "To be completed", as a writer leaves it in place of the text.
+MISSING_ELSEWHERE = r"noch zu ergänzen|wird noch ergänzt|à compléter|por completar|a completar|da completare|待补充|待補充|追記予定"
 # What "add ... here" tells the writer to supply, as against "enter your password here" for a reader.
 WRITER_OBJECTS = (
     r"(?:example|content|text|figure|chart|image|table|diagram|screenshot|data|detail|description|summary|code|link"
@@ -558,14 +565,14 @@ UNFILLED = {
     ),
     "text still missing": (
         ("compl", "préciser", "ergänz", "einf", "eintragen", " ici", " aqu", " qui", "待补充", "待補充", "追記"),
-        r"(?i)^\W*(?:à (?:compléter|préciser)|(?:por|a) completar|da completare|noch zu ergänzen|wird (?:noch )?ergänzt|待补充|待補充|追記予定|hier .{3,60} (?:einfügen|ergänzen|eintragen)"
+        rf"(?i)^\W*(?:{MISSING_ELSEWHERE}|à préciser|wird ergänzt|hier .{{3,60}} (?:einfügen|ergänzen|eintragen)"
         r"|(?:insérer|ajouter) .{3,60} ici|(?:insertar|añadir|agregar) .{3,60} aquí|(?:inserir|adicionar) .{3,60} aqui|(?:inserire|aggiungere) .{3,60} qui)\W*$",
     ),
 }
 ELLIPSIS = r"\W*(?:\.\.\.|…)\W*"
 PROMISE = (
-    rf"(?i)\W*(?:(?:text|content)(?: goes)? here|work in progress|wip|(?:this section is |still )?under construction|(?:this (?:section )?is a )?placeholder(?: text)?(?: for .{{1,80}})?|(?:(?:wip|tbd|todo)\W+)?(?:to )?(?:fill(?: this)?(?: in| out)?|write|add|complete|finish|expand)(?: \w+){{0,3}} later|(?:to be|not yet) (?:done|drafted|written)|tbc|tba|pendiente|à venir|folgt|wird noch ergänzt|待定|(?:more )?(?:details?|information|content|text)?\s?(?:to follow|to come|coming soon)|to be {TO_COME}(?: .{{1,80}})?"
-    rf"|tbd|todo|{WRITER_VERBS} .{{3,80}} here|noch zu ergänzen|à compléter|por completar|a completar|da completare|待补充|待補充|待完善|後で追記|追記予定)\W*"
+    rf"(?i)\W*(?:(?:text|content)(?: goes)? here|work in progress|wip|(?:this section is |still )?under construction|(?:this (?:section )?is a )?placeholder(?: text)?(?: for .{{1,80}})?|(?:(?:wip|tbd|todo)\W+)?(?:to )?(?:fill(?: this)?(?: in| out)?|write|add|complete|finish|expand)(?: \w+){{0,3}} later|(?:to be|not yet) (?:done|drafted|written)|tbc|tba|pendiente|à venir|folgt|待定|(?:more )?(?:details?|information|content|text)?\s?(?:to follow|to come|coming soon)|to be {TO_COME}(?: .{{1,80}})?"
+    rf"|tbd|todo|{WRITER_VERBS} .{{3,80}} here|{MISSING_ELSEWHERE}|待完善|後で追記)\W*"
 )
 BRACKETED_WHOLE = r"(?:\[[^\[\]]{1,200}\]|［[^［］]{1,200}］|【[^【】]{1,200}】|<[^<>]{1,200}>|\{[^{}]{1,200}\})\W*"
 
@@ -585,10 +592,9 @@ def no_placeholders():
                 and all(_is_stand_in(text, heading["level"]) for text in texts)
             ):
                 return False, f'section "{_one_line(heading["text"])}" holds only {_one_line(texts[0])!r}'
-        for block in blocks:
-            target = re.search(r" <((?:INSERT|YOUR|ADD|TODO|TBD)(?:[_-]\w+)*)>", block["full"]) if block["full"] != block["text"] else None
-            if target and target[0] not in block["text"]:
-                return False, f"a link to nowhere: {_one_line(target[1])!r}"
+        for target in (target for block in blocks for target in block["targets"]):
+            if re.fullmatch(r"(?:INSERT|YOUR|ADD|TODO|TBD)(?:[_-]\w+)*", target):
+                return False, f"a link to nowhere: {_one_line(target)!r}"
         prose = "\n".join(b["text"] for b in blocks if b["kind"] != "code").lower()
         shapes = {what: shape for what, shape in UNFILLED.items() if any(sign in prose for sign in shape[0])}
         if not shapes and "<!--" not in prose:
@@ -1769,8 +1775,8 @@ def draw_report(plan):
     for number in range(plan["sections"]):
         lines += [f"## Finding {chr(65 + number % 26)}{number // 26 or ''}", "Measured."]
     if plan["most_lines"] is not None and len(lines) + len(tail) > plan["most_lines"]:
-        lines = [" ".join([line, *filter(None, tail)]) if line == body[0] else line for line in lines if line != "Measured."]
-        tail = []
+        lines[1] = " ".join([lines[1], *filter(None, tail)])
+        lines, tail = [line for line in lines if line != "Measured."], []
     # Where bytes are scarce, blank lines are lines too.
     filler = "Costs fell." if plan["most_bytes"] is None else ""
     lines[2:2] = [filler] * max(0, plan["lines"] - len(lines) - len(tail))
@@ -1808,7 +1814,8 @@ def prove(specs):
     if plan["bytes"] > LARGEST_WITNESS or plan["lines"] * 12 > LARGEST_WITNESS or plan["sections"] * 20 > LARGEST_WITNESS:
         return None, [], [f"no witness: the criteria ask for more than {LARGEST_WITNESS:,} bytes"]
     witness = draw_report(plan)
-    missed = [f"{check_name(checks[k])} ({_tried(checks[k], witness)[1]})" for k in known if not _tried(checks[k], witness)[0]]
+    verdicts = [(check_name(checks[k]), *_tried(checks[k], witness)) for k in known]
+    missed = [f"{name} ({detail})" for name, passed, detail in verdicts if not passed]
     if missed:
         return None, [], [f"no witness passes all criteria; it misses {'; '.join(missed)}"]
     for number, check in enumerate(checks):
@@ -2689,18 +2696,18 @@ def parse_args(argv):
             parser.error(f"--log-dir: {args.log_dir} can't be made: {error.strerror}")
     if args.compare and (args.generated is not None or args.tasks is not None):
         parser.error("--compare takes the tasks that both files have; --generated and --tasks have no say")
-    taken = {os.path.realpath(os.path.expanduser(path)) for path in [args.generated, *(args.compare or ())] if path}
+    taken = {_resolved(path) for path in [args.generated, *(args.compare or ())] if path}
     for flag in ("json", "junit", "html"):
         path = getattr(args, flag)
-        folder = os.path.dirname(os.path.abspath(os.path.expanduser(path or "")))
         if path is None:
             continue
-        place = os.path.realpath(os.path.expanduser(path))
-        if not path or os.path.isdir(path) or not (is_device(path) or os.access(folder, os.W_OK | os.X_OK)):
+        place = os.path.expanduser(path)
+        folder = os.path.dirname(os.path.abspath(place))
+        if not path or os.path.isdir(place) or not (is_device(place) or os.access(folder, os.W_OK | os.X_OK)):
             parser.error(f"--{flag}: {path!r} is no file that can be written; name one in a folder that exists")
-        if place in taken and not is_device(path):
+        if _resolved(path) in taken and not is_device(place):
             parser.error(f"--{flag}: {path!r} is a file that this run reads or writes already; name another")
-        taken.add(place)
+        taken.add(_resolved(path))
     return args
 
 
@@ -2717,11 +2724,12 @@ def _check_agent(agent, parser):
         parser.error("--agent is empty; give a command line such as 'my-agent {task}'")
     if re.search(r"\{(?:task|output)\}", words[0]):
         parser.error(f"--agent: the first word, {words[0]!r}, must name a program; a task's text is never run")
-    if os.path.exists(os.path.expanduser(words[0])) and shutil.which(os.path.expanduser(words[0])) is None:
+    program = os.path.expanduser(words[0])
+    if shutil.which(program) is None and os.path.exists(program):
         parser.error(
             f"--agent: {words[0]!r} is no program that can be run; see its permissions, or name what runs it, as in 'python {words[0]}'"
         )
-    if shutil.which(os.path.expanduser(words[0])) is None:
+    if shutil.which(program) is None:
         parser.error(f"--agent: there is no program {words[0]!r} on the PATH; give its full path, or install it")
 
 

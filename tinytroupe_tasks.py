@@ -83,6 +83,7 @@ from eval_suite import (
     flag_parser,
     folding,
     interrupt_on_signals,
+    is_device,
     pick,
     positive,
     prove,
@@ -1489,6 +1490,7 @@ def load_personas(path):
 # ----------------------------------------------------------------------------------------------
 
 PARTIAL_SHARE = 0.05  # of the time may go into writing the unfinished tasks
+PARTIAL_RETRY = 60.0  # seconds after which writing them is tried, and its failure told, again
 
 
 def parse_args(argv):
@@ -1510,7 +1512,7 @@ def parse_args(argv):
     args.base = args.base if args.base.startswith("~") else os.path.abspath(args.base)
     args.out = os.path.expanduser(args.out)
     folder = os.path.dirname(os.path.abspath(args.out))
-    if args.out.startswith("/dev/") or os.path.exists(args.out) and not os.path.isfile(args.out) and not os.path.isdir(args.out):
+    if is_device(args.out) and not os.path.isdir(args.out):
         parser.error(f"--out: {args.out!r} is no regular file; --json prints the tasks on stdout")
     if not args.out or os.path.isdir(args.out) or not args.dry_run and not os.access(folder, os.W_OK | os.X_OK):
         parser.error(f"--out: {args.out!r} is no file that can be written; name one in a folder that exists")
@@ -1614,8 +1616,7 @@ def _generated(args, personas):
             write_whole(partial, as_json([*existing, *done]))
         except OSError as error:
             say(f"{partial} can't be written: {error.strerror}")
-            pause = 60.0 * PARTIAL_SHARE  # tried again, and told again, in a minute
-            written.update(at=time.monotonic(), took=pause)
+            written.update(at=time.monotonic(), took=PARTIAL_RETRY * PARTIAL_SHARE)
             return
         written.update(at=time.monotonic(), took=time.monotonic() - begin, tasks=len(done))
 
